@@ -1,0 +1,1 @@
+"""Checkpoints that are either whole or not there."""

@@ -1,0 +1,127 @@
+"""The commit protocol: a checkpoint counts once its COMMIT.json stands in its final folder, and not before.
+
+```
+checkpoints/step-00001200/
+  state.index, state.data-*   a TensorFlow checkpoint
+  COMMIT.json                 its step, the size and CRC32C of every file, and what the run wants to remember
+```
+
+All of it is written into a folder of another name first, and read back. Where the file system can rename a folder in
+one step, that makes it visible; elsewhere (object stores) the files are written in place and COMMIT.json comes last.
+"""
+
+import json
+import os
+import re
+from typing import Any, Callable, Dict, List, Mapping, Optional
+
+import google_crc32c
+import tensorflow as tf
+
+COMMIT_FILE = "COMMIT.json"
+_FOLDER = re.compile(r"step-(\d{8,})$")
+_CHUNK = 1 << 22
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint that cannot be written or used; the message names its folder and what is wrong with it."""
+
+
+def folder_name(step: int) -> str:
+    """The name of a step's folder, which sorts like the step."""
+    return f"step-{step:08d}"
+
+
+def committed_steps(directory: str) -> List[int]:
+    """The steps with a commit file, ascending. Does not look whether they are intact."""
+    if not tf.io.gfile.isdir(directory):
+        return []
+    steps = []
+    for name in tf.io.gfile.listdir(directory):
+        match = _FOLDER.match(name.rstrip("/"))
+        if match and tf.io.gfile.exists(os.path.join(directory, match.group(0), COMMIT_FILE)):
+            steps.append(int(match.group(1)))
+    return sorted(steps)
+
+
+def write_committed(
+    directory: str, step: int, *, write: Callable[[str], None], record: Mapping[str, Any]
+) -> Dict[str, Any]:
+    """Writes a checkpoint and commits it.
+
+    Args:
+      directory: the folder of all checkpoints; made if it is missing.
+      step: steps done.
+      write: given a folder, writes the files into it.
+      record: plain JSON to keep in the commit file.
+
+    Returns:
+      What the commit file holds.
+
+    Raises:
+      CheckpointError: where a file cannot be read back.
+      OSError, tf.errors.OpError: where it cannot be written.
+    """
+    final = os.path.join(directory, folder_name(step))
+    in_place = "://" in directory
+    folder = final if in_place else os.path.join(directory, f".writing-{folder_name(step)}-{os.getpid()}")
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+    tf.io.gfile.makedirs(folder)
+    try:
+        write(folder)
+        files = {name: _describe(os.path.join(folder, name)) for name in sorted(tf.io.gfile.listdir(folder))}
+        commit = {**record, "step": step, "files": files}
+        with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE), "w") as file:
+            file.write(json.dumps(commit, indent=1, sort_keys=True))
+        if not in_place:
+            if tf.io.gfile.exists(final):  # Not committed, or it would not be written again.
+                tf.io.gfile.rmtree(final)
+            tf.io.gfile.rename(folder, final)
+    except BaseException:
+        if tf.io.gfile.exists(folder) and not in_place:
+            tf.io.gfile.rmtree(folder)
+        raise
+    return commit
+
+
+def read_commit(directory: str, step: int) -> Dict[str, Any]:
+    """The commit file of a step, after comparing every file with it.
+
+    Raises:
+      CheckpointError: where the commit file or a file it names is missing, cut off or changed.
+    """
+    folder = os.path.join(directory, folder_name(step))
+    try:
+        with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE)) as file:
+            commit = json.loads(file.read())
+        expected = commit["files"].items()
+    except (OSError, tf.errors.OpError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{folder}: its {COMMIT_FILE} cannot be read ({type(error).__name__})") from error
+    for name, description in expected:
+        try:
+            found = _describe(os.path.join(folder, name))
+        except (OSError, tf.errors.OpError) as error:
+            raise CheckpointError(f"{folder}: {name} cannot be read ({type(error).__name__})") from error
+        if found != description:
+            raise CheckpointError(f"{folder}: {name} has {found}, and {description} was committed")
+    return commit
+
+
+def delete(directory: str, step: int) -> None:
+    """Deletes a step's folder, its commit file first, so that a half-deleted checkpoint is not seen."""
+    folder = os.path.join(directory, folder_name(step))
+    tf.io.gfile.remove(os.path.join(folder, COMMIT_FILE))
+    tf.io.gfile.rmtree(folder)
+
+
+def _describe(path: str) -> Dict[str, Any]:
+    """The size and CRC32C of a file, as read from the file system."""
+    size, checksum = 0, 0
+    with tf.io.gfile.GFile(path, "rb") as file:
+        chunk: Optional[bytes] = file.read(_CHUNK)
+        while chunk:
+            size += len(chunk)
+            checksum = google_crc32c.extend(checksum, chunk)
+            chunk = file.read(_CHUNK)
+    return {"size": size, "crc32c": f"{checksum:08x}"}

@@ -1,0 +1,82 @@
+"""Saves and restores the objects of a run, newest valid checkpoint first."""
+
+import logging
+import os
+from typing import Any, Dict, Mapping, Optional
+
+import tensorflow as tf
+
+from tpuloop.checkpoint import commit, retention
+
+logger = logging.getLogger("tpuloop")
+
+_PREFIX = "state"
+
+
+class CheckpointStore:
+    """The checkpoints of one run.
+
+    Args:
+      directory: where they stand, usually WORKDIR/checkpoints.
+      objects: what to save and restore, by name; each a `tf.Module`, Keras object or variable.
+      keep: checkpoints that stay, the newest ones.
+    """
+
+    def __init__(self, *, directory: str, objects: Mapping[str, Any], keep: int = 3):
+        self._directory = directory
+        self._checkpoint = tf.train.Checkpoint(**objects)
+        self._keep = keep
+
+    def save(self, step: int, record: Mapping[str, Any]) -> None:
+        """Writes and commits the state after `step` steps, unless that is there already; then deletes old ones.
+
+        Args:
+          record: plain JSON that `restore` gives back.
+
+        Raises:
+          CheckpointError: where it cannot be written; earlier checkpoints are untouched.
+        """
+        if step not in commit.committed_steps(self._directory):
+            try:
+                commit.write_committed(self._directory, step, write=self._write, record=record)
+            except (OSError, tf.errors.OpError) as error:
+                raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
+        for old in retention.to_delete(commit.committed_steps(self._directory), keep=self._keep):
+            commit.delete(self._directory, old)
+
+    def restore(self) -> Optional[Dict[str, Any]]:
+        """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
+
+        A checkpoint that is damaged is named in a warning, and the one before it is used.
+
+        Raises:
+          CheckpointError: where there are checkpoints and none is valid, or the newest does not fit the objects.
+        """
+        steps = commit.committed_steps(self._directory)
+        for step in reversed(steps):
+            try:
+                record = commit.read_commit(self._directory, step)
+            except commit.CheckpointError as error:
+                logger.warning("passing over a damaged checkpoint: %s", error)
+                continue
+            self._read(os.path.join(self._directory, commit.folder_name(step)))
+            return record
+        if steps:
+            raise commit.CheckpointError(
+                f"none of the {len(steps)} checkpoints in {self._directory} is valid; the run does not start over by "
+                "itself: restore the files, or move the folder away"
+            )
+        return None
+
+    def _write(self, folder: str) -> None:
+        self._checkpoint.write(os.path.join(folder, _PREFIX))
+
+    def _read(self, folder: str) -> None:
+        try:
+            status = self._checkpoint.read(os.path.join(folder, _PREFIX))
+            status.assert_existing_objects_matched()
+        except (AssertionError, ValueError, tf.errors.OpError) as error:
+            reason = str(error).strip().splitlines()
+            raise commit.CheckpointError(
+                f"{folder} does not fit this model: {reason[0] if reason else type(error).__name__}"
+            ) from error

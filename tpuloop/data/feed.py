@@ -1,0 +1,238 @@
+"""From data of any kind to the iterator that a loop reads."""
+
+import dataclasses
+import logging
+from typing import Any, Dict, Optional
+
+import tensorflow as tf
+
+from tpuloop.data.checks import DataError, check_batches, check_divides
+from tpuloop.data.source import Source, as_source
+
+logger = logging.getLogger("tpuloop")
+
+
+@dataclasses.dataclass(frozen=True)
+class Feed:
+    """Batches on their way to the replicas of one strategy.
+
+    Attributes:
+      dataset: of global batches.
+      steps: how many there are; None where that shows only when they end, or where they never do.
+      endless: whether there is always another one.
+      steps_per_epoch: batches in an epoch, where the data itself knows.
+    """
+
+    dataset: tf.data.Dataset
+    steps: Optional[int]
+    endless: bool
+    steps_per_epoch: Optional[int]
+
+    @property
+    def may_end(self) -> bool:
+        """Whether the data may end at a step nobody knows beforehand."""
+        return self.steps is None and not self.endless
+
+    def iterator(self, strategy: tf.distribute.Strategy) -> Any:
+        """An iterator over the global batches, each split over the replicas in order."""
+        options = tf.data.Options()
+        # One host reads all of its data; sharding by file or element would drop some of it, and warns at length.
+        options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+        dataset = self.dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
+        if strategy.num_replicas_in_sync == 1:
+            return iter(dataset)
+        return iter(strategy.experimental_distribute_dataset(dataset))
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedRules:
+    """What the replicas at hand ask of data.
+
+    Attributes:
+      replicas: of all hosts together.
+      static_shapes: as a TPU needs them.
+      strings: whether the model takes strings.
+    """
+
+    replicas: int
+    static_shapes: bool
+    strings: bool
+
+
+def train_feed(
+    data: Any,
+    rules: FeedRules,
+    *,
+    batch_size: Optional[int],
+    seed: int,
+    step: int,
+    by_pass: bool,
+    steps_per_epoch: Optional[int],
+    class_weight: Optional[Dict[int, float]] = None,
+) -> Feed:
+    """The batches of a training run from `step` on.
+
+    Args:
+      data: a Source, arrays, a `tf.data.Dataset` of global batches, or a callable that returns one of these.
+      batch_size: the global batch for sources and arrays, 32 if None; a dataset has its own.
+      seed: of the order, where the data is a source.
+      step: steps already done; a source is entered there, a dataset is read and skipped.
+      by_pass: the run is counted in epochs of one pass each, so a dataset that ends starts again, as in Keras.
+      steps_per_epoch: what the user asked for.
+      class_weight: weight of each integer class, multiplied into the sample weights.
+
+    Raises:
+      DataError: for data that cannot be trained on as it is.
+    """
+    data = _resolved(data)
+    source = as_source(data)
+    if source is not None:
+        size = 32 if batch_size is None else batch_size
+        check_divides(size, rules.replicas)
+        dataset = source.batches(batch_size=size, seed=seed, position=step * size)
+        check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
+        return Feed(_class_weighted(dataset, class_weight), None, True, source.steps_per_epoch(size))
+
+    _refuse_batch_size(batch_size)
+    size = check_batches(data.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
+    if size is not None and rules.static_shapes:
+        check_divides(size, rules.replicas)
+    length = _length(data)
+    dataset = data
+    # As in Keras: an epoch is one pass, and each pass starts the dataset anew. Where the length of a pass is not known,
+    # the loop asks for a new iterator when the data ends.
+    again = by_pass and length is not None and length >= 0 and steps_per_epoch in (None, length)
+    if again:
+        dataset = dataset.repeat()
+    if step:
+        logger.warning(
+            "continuing at step %d of a tf.data.Dataset: its first %d batches are read again and passed over, "
+            "in the order the dataset gives them now",
+            step,
+            step,
+        )
+        dataset = dataset.skip(step)
+    known = length if length is not None and length >= 0 else None
+    endless = again or length == tf.data.INFINITE_CARDINALITY
+    return Feed(
+        _class_weighted(dataset, class_weight),
+        None if endless or known is None else max(0, known - step),
+        endless,
+        known,
+    )
+
+
+def eval_feed(
+    data: Any, rules: FeedRules, *, batch_size: Optional[int], steps: Optional[int], pad: bool = True
+) -> Feed:
+    """The batches of one evaluation, as pairs `(batch, mask)`; `mask` is float32 of shape [batch], 0 for padding.
+
+    Every example counts once: the last batch is filled up to the static shape and to a multiple of the replicas with
+    copies of its last example, which the mask leaves out.
+
+    Args:
+      data, batch_size: as in `train_feed`.
+      steps: batches to take; None for all.
+      pad: False leaves short batches short (and the mask all ones), for steps that know no mask.
+
+    Raises:
+      DataError: for data that cannot be used as it is, or that never ends while `steps` is None.
+    """
+    data = _resolved(data)
+    source = as_source(data)
+    if source is not None:
+        size = 32 if batch_size is None else batch_size
+        if size < 1:
+            raise DataError(f"the batch size is {size}: it must be at least 1")
+        dataset = source.one_pass(batch_size=size)
+        check_batches(dataset.element_spec, static_shapes=False, strings=rules.strings)
+    else:
+        _refuse_batch_size(batch_size)
+        dataset = data
+        size = check_batches(data.element_spec, static_shapes=False, strings=rules.strings)
+    length = _length(dataset)
+    if length == tf.data.INFINITE_CARDINALITY and steps is None:
+        raise DataError("the evaluation data never ends: give eval_steps, or a dataset without .repeat()")
+    if steps is not None:
+        dataset = dataset.take(steps)
+        length = None if length is None else (steps if length < 0 else min(steps, length))
+    if not pad:
+        return Feed(dataset.map(lambda *batch: _unpadded(batch if len(batch) > 1 else batch[0])), length, False, length)
+    if size is None:
+        size = _first_batch_size(dataset)
+    rows = -(-size // rules.replicas) * rules.replicas
+    dataset = dataset.map(lambda *batch: _padded(batch if len(batch) > 1 else batch[0], rows))
+    check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
+    return Feed(dataset, length, False, length)
+
+
+def _resolved(data: Any) -> Any:
+    if callable(data) and not isinstance(data, (tf.data.Dataset, Source)):
+        data = data()
+    if isinstance(data, tf.data.Dataset):
+        if _length(data) == 0:
+            raise DataError("the data is empty: the dataset holds 0 batches (does its file pattern match anything?)")
+        return data
+    if as_source(data) is None:
+        raise DataError(
+            f"cannot train on a {type(data).__name__}: give a tf.data.Dataset of global batches, NumPy arrays, "
+            "a tpuloop source, or a function that returns one of these"
+        )
+    return data
+
+
+def _length(dataset: tf.data.Dataset) -> Optional[int]:
+    """The number of elements, `tf.data.INFINITE_CARDINALITY` for endless data, or None where it is not known."""
+    length = int(dataset.cardinality())
+    return None if length == tf.data.UNKNOWN_CARDINALITY else length
+
+
+def _refuse_batch_size(batch_size: Optional[int]) -> None:
+    if batch_size is not None:
+        raise DataError(
+            f"batch_size={batch_size} was given with a tf.data.Dataset, which holds batches already: leave it out"
+        )
+
+
+def _first_batch_size(dataset: tf.data.Dataset) -> int:
+    """The size of the first batch, for data whose spec does not tell. Reads one batch."""
+    for batch in dataset.take(1):
+        return int(tf.shape(tf.nest.flatten(batch)[0])[0])
+    raise DataError("the data is empty: it gave no batch")
+
+
+def _padded(batch: Any, rows: int) -> Any:
+    """`batch` filled up to `rows` examples, and its mask."""
+    count = tf.shape(tf.nest.flatten(batch)[0])[0]
+    fits = tf.debugging.assert_less_equal(
+        count, rows, f"a batch has more examples than the first one: pad or batch the data to one size, {rows}"
+    )
+    with tf.control_dependencies([fits] if fits is not None else []):
+        indices = tf.minimum(tf.range(rows), count - 1)
+    # Copies of a real example and not zeros: what a model makes of an all-zero example may not be a number.
+    padded = tf.nest.map_structure(lambda leaf: tf.gather(leaf, indices), batch)
+    return padded, tf.cast(tf.range(rows) < count, tf.float32)
+
+
+def _unpadded(batch: Any) -> Any:
+    return batch, tf.ones([tf.shape(tf.nest.flatten(batch)[0])[0]])
+
+
+def _class_weighted(dataset: tf.data.Dataset, class_weight: Optional[Dict[int, float]]) -> tf.data.Dataset:
+    if class_weight is None:
+        return dataset
+    classes = sorted(class_weight)
+    if classes != list(range(len(classes))):
+        raise DataError(f"class_weight must name the classes 0 to {len(classes) - 1} without a gap; it names {classes}")
+    table = tf.constant([class_weight[number] for number in classes], tf.float32)
+
+    def weighted(*batch: Any) -> Any:
+        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch)
+        if not isinstance(y, tf.Tensor):
+            raise DataError("class_weight needs labels that are one tensor")
+        one_hot = y.shape.rank == 2 and y.shape[-1] not in (None, 1)
+        label = tf.argmax(y, axis=-1) if one_hot else tf.reshape(y, [-1])
+        weight = tf.gather(table, tf.cast(label, tf.int64))
+        return x, y, weight if sample_weight is None else weight * tf.cast(sample_weight, tf.float32)
+
+    return dataset.map(weighted)

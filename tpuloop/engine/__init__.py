@@ -1,0 +1,1 @@
+"""How k steps run: the loops, the reductions of a step, and its randomness."""

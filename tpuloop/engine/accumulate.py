@@ -1,0 +1,86 @@
+"""Gradient accumulation: one update from the gradient of a batch too large to hold at once."""
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import tensorflow as tf
+
+from tpuloop.engine.mean import Mean
+from tpuloop.engine.optimize import apply_summed, loss_scale, sum_over_replicas, weighted_gradients
+
+Forward = Callable[[Any], Tuple[Mean, Dict[str, Mean]]]
+
+
+def accumulated_update(
+    batch: Any,
+    *,
+    parts: int,
+    forward: Forward,
+    variables: Sequence[tf.Variable],
+    optimizer: tf.keras.optimizers.Optimizer,
+    clip_norm: Optional[float],
+) -> Tuple[Dict[str, Mean], Optional[tf.Tensor]]:
+    """Splits a replica's batch, accumulates the parts' gradients, and applies their sum once. Replica context.
+
+    The weights of all parts and replicas are summed before the division, so that the update is that of the whole
+    batch's mean, however the weights lie.
+
+    Args:
+      batch: nested tensors; the first dimension, the same for all, must be a static multiple of `parts`.
+      parts: how many to split into.
+      forward: maps a part to its loss (named "loss" in the result) and to other named Means.
+
+    Returns:
+      The named Means of the whole batch, and the global norm as `minimize` returns it.
+
+    Raises:
+      ValueError: for a batch that does not split.
+    """
+    size = tf.nest.flatten(batch)[0].shape[0]
+    if size is None or size % parts:
+        raise ValueError(
+            f"accumulate_steps={parts} does not divide a replica's batch of {'unknown size' if size is None else size}: "
+            "choose a global batch that is a static multiple of replicas x accumulate_steps"
+        )
+    rows = size // parts
+    scale = loss_scale(optimizer)
+    total: Optional[List[Any]] = None
+    kept: Dict[str, List[Mean]] = {}
+    count = None
+    before: Sequence[tf.Tensor] = []
+    for index in range(parts):
+        # One part after the other: side by side, they would need the memory that accumulation is to save.
+        with tf.control_dependencies(before):
+            part = tf.nest.map_structure(lambda leaf: tf.identity(leaf[index * rows : (index + 1) * rows]), batch)
+        with tf.GradientTape() as tape:
+            loss, others = forward(part)
+        if count is None:
+            # Keeps float16 gradients in range as the mean's would be; the exact division comes after the sum.
+            count = float((loss.values.shape.num_elements() or rows) * parts)
+        gradients = weighted_gradients(loss, tape, variables, (1.0 if scale is None else scale) / count)
+        gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+        total = gradients if total is None else [_sum(old, new) for old, new in zip(total, gradients)]
+        before = [gradient for gradient in total if gradient is not None]
+        for name, mean in {"loss": loss, **others}.items():
+            kept.setdefault(name, []).append(mean)
+    means = {name: _joined(means) for name, means in kept.items()}
+    weight = means["loss"].sums()[1]
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        weight = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weight)
+    factor = tf.math.divide_no_nan(count, weight) / (1.0 if scale is None else scale)
+    norm = apply_summed(
+        sum_over_replicas(total or []), variables, optimizer=optimizer, factor=factor, clip_norm=clip_norm
+    )
+    return means, norm
+
+
+def _sum(old: Optional[tf.Tensor], new: Optional[tf.Tensor]) -> Optional[tf.Tensor]:
+    if old is None or new is None:
+        return new if old is None else old
+    return old + new
+
+
+def _joined(means: Sequence[Mean]) -> Mean:
+    """One Mean over the elements of several."""
+    values = [tf.reshape(mean.values, [-1]) for mean in means]
+    weights = [tf.ones_like(mean.values) if mean.weights is None else mean.weights for mean in means]
+    return Mean(tf.concat(values, axis=0), tf.concat([tf.reshape(weight, [-1]) for weight in weights], axis=0))

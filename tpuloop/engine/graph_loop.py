@@ -1,0 +1,212 @@
+"""k steps in one compiled call, with one trace for every k."""
+
+import contextlib
+from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Sequence, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from tpuloop.engine.step import GlobalStep
+from tpuloop.engine.stop import StopFlag
+from tpuloop.engine.trace import StepTrace
+
+Results = Callable[[], Dict[str, tf.Tensor]]
+
+
+class CallResult(NamedTuple):
+    """What one call of a loop did.
+
+    Attributes:
+      trace: its steps; empty if it was stopped before the first.
+      results: the state of the metrics after the last step, as floats.
+      data_ended: whether the data ended before the steps did.
+    """
+
+    trace: StepTrace
+    results: Dict[str, float]
+    data_ended: bool
+
+
+class GraphLoop:
+    """Runs steps inside one `tf.function`, without a way back to Python in between.
+
+    ```
+    while steps are left, nobody asked to stop and the last loss was finite (if that is asked for):
+        asked = timestamp; batch = next(iterator); came = timestamp
+        sums = step(number, *batch)        # every replica, reduced
+        counters = number + 1
+        record sums, asked, came
+    results = metrics
+    ```
+
+    Args:
+      step: one step over all replicas.
+      stop: read before every step.
+      counters: variables that hold the number of steps done; kept true at every step.
+      results: called in cross-replica context after the last step; named scalars.
+      halt_on_nonfinite: end the call after a step whose first output is not finite.
+      data_may_end: the length of the data is unknown, so each step looks whether there is another batch. Costs a
+        little; without it, the data must hold as many batches as steps are asked for.
+    """
+
+    def __init__(
+        self,
+        *,
+        step: GlobalStep,
+        stop: StopFlag,
+        counters: Sequence[tf.Variable],
+        results: Results,
+        halt_on_nonfinite: bool = False,
+        data_may_end: bool = False,
+    ):
+        self._step = step
+        self._stop = stop
+        self._counters = counters
+        self._results = results
+        self._halt_on_nonfinite = halt_on_nonfinite
+        self._data_may_end = data_may_end
+        self.function = tf.function(self._run)
+
+    def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
+        """Runs up to `steps` steps, the first of them number `done` (counted from 0)."""
+        first = tf.constant(done, tf.int64)
+        sums, clock, ended, data_ended, results = self.function(iterator, first, tf.constant(steps, tf.int32))
+        # The only place where Python waits for the device.
+        trace = StepTrace.from_records(
+            first_step=done + 1, names=self._step.names, sums=sums.numpy(), clock=clock.numpy(), ended=float(ended)
+        )
+        return CallResult(trace, plain(results), bool(data_ended))
+
+    def _run(self, iterator: Any, first: tf.Tensor, steps: tf.Tensor) -> Tuple[tf.Tensor, ...]:
+        def goes_on(done, running, sums, clock):
+            return tf.logical_and(tf.logical_and(done < steps, running), tf.logical_not(self._stop.variable))
+
+        def one(done, running, sums, clock):
+            with tf.control_dependencies([done]):
+                asked = tf.timestamp()
+            if self._data_may_end:
+                with tf.control_dependencies([asked]):
+                    optional = iterator.get_next_as_optional()
+                return tf.cond(
+                    optional.has_value(),
+                    lambda: with_batch(done, sums, clock, asked, optional.get_value()),
+                    lambda: (done, False, sums, clock),
+                )
+            with tf.control_dependencies([asked]):
+                batch = next(iterator)
+            return with_batch(done, sums, clock, asked, batch)
+
+        def with_batch(done, sums, clock, asked, batch):
+            with tf.control_dependencies(_components(batch)):
+                came = tf.timestamp()
+            number = first + tf.cast(done, tf.int64)
+            with summary_step(number + 1):
+                recorded = self._step(number, batch)
+            for counter in self._counters:
+                counter.assign(number + 1)
+            finite = tf.math.is_finite(recorded[0]) if self._halt_on_nonfinite else True
+            return done + 1, finite, sums.write(done, recorded), clock.write(done, tf.stack([asked, came]))
+
+        state = (
+            tf.constant(0),
+            tf.constant(True),
+            tf.TensorArray(tf.float32, size=steps, infer_shape=False),
+            tf.TensorArray(tf.float64, size=steps, element_shape=[2]),
+        )
+        done, running, sums, clock = tf.while_loop(goes_on, one, state)
+        with tf.control_dependencies([done]):
+            ended = tf.timestamp()
+        steps_run = tf.range(done)
+        data_ended = tf.logical_and(tf.logical_not(running), self._data_may_end)
+        return (
+            _gather(sums, steps_run, [2 * len(self._step.names)], tf.float32),
+            _gather(clock, steps_run, [2], tf.float64),
+            ended,
+            data_ended,
+            self._results(),
+        )
+
+
+class HostLoop:
+    """The same steps one by one from Python, without compiling anything: for breakpoints and prints.
+
+    Arguments and results as for `GraphLoop`. Slow.
+    """
+
+    def __init__(
+        self,
+        *,
+        step: GlobalStep,
+        stop: StopFlag,
+        counters: Sequence[tf.Variable],
+        results: Results,
+        halt_on_nonfinite: bool = False,
+        data_may_end: bool = False,
+    ):
+        del data_may_end  # Python sees the end by itself.
+        self._step = step
+        self._stop = stop
+        self._counters = counters
+        self._results = results
+        self._halt_on_nonfinite = halt_on_nonfinite
+        self.function = None
+
+    def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
+        """As `GraphLoop.run`."""
+        sums, clock, data_ended = [], [], False
+        for number in range(done, done + steps):
+            if self._stop.is_set():
+                break
+            asked = tf.timestamp()
+            try:
+                batch = next(iterator)
+            except (StopIteration, tf.errors.OutOfRangeError):
+                data_ended = True
+                break
+            came = tf.timestamp()
+            with summary_step(tf.constant(number + 1, tf.int64)):
+                sums.append(self._step(tf.constant(number, tf.int64), batch).numpy())
+            for counter in self._counters:
+                counter.assign(number + 1)
+            clock.append((float(asked), float(came)))
+            if self._halt_on_nonfinite and not np.isfinite(sums[-1][0]):
+                break
+        trace = StepTrace.from_records(
+            first_step=done + 1,
+            names=self._step.names,
+            sums=np.reshape(np.array(sums, np.float32), [len(sums), 2 * len(self._step.names)]),
+            clock=np.reshape(np.array(clock, np.float64), [len(clock), 2]),
+            ended=float(tf.timestamp()),
+        )
+        return CallResult(trace, plain(self._results()), data_ended)
+
+
+def plain(results: Mapping[str, Any]) -> Dict[str, Any]:
+    """Tensors as Python floats, and as lists of floats where a metric has more than one value."""
+    return {name: np.asarray(value, np.float64).tolist() for name, value in results.items()}
+
+
+@contextlib.contextmanager
+def summary_step(step: tf.Tensor) -> Iterator[None]:
+    """Inside, `tf.summary` calls of the user's step are filed under `step`."""
+    previous = tf.summary.experimental.get_step()
+    tf.summary.experimental.set_step(step)
+    try:
+        yield
+    finally:
+        tf.summary.experimental.set_step(previous)
+
+
+def _components(batch: Any) -> Sequence[tf.Tensor]:
+    """The tensors of a batch on every replica."""
+    leaves = []
+    for leaf in tf.nest.flatten(batch):
+        leaves.extend(tf.nest.flatten(tf.distribute.get_strategy().experimental_local_results(leaf)))
+    return [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
+
+
+def _gather(array: tf.TensorArray, indices: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """The elements written so far. TensorArray.gather cannot do with none of them."""
+    return tf.raw_ops.TensorListGather(
+        input_handle=array.flow, indices=indices, element_shape=tf.constant(shape, tf.int32), element_dtype=dtype
+    )

@@ -1,0 +1,75 @@
+"""A value whose mean over the *global* batch is meant."""
+
+from typing import Optional, Tuple
+
+import tensorflow as tf
+
+
+class Mean:
+    """Weighted values; their mean is taken over every replica's elements at once.
+
+    The mean of a step is `sum(weights * values) / sum(weights)`, both sums over all replicas. A replica with a short,
+    padded or empty batch therefore pulls the mean by what it holds and no more, which a mean of per-replica means
+    does not.
+
+    Args:
+      values: any shape; the first dimension is the replica's batch. A scalar counts as one element per replica.
+      weights: broadcast over the trailing dimensions of `values`, or None where every element counts 1.
+        Elements of weight 0 do not count at all, not even where their value is NaN.
+    """
+
+    def __init__(self, values: tf.Tensor, weights: Optional[tf.Tensor] = None):
+        values = tf.convert_to_tensor(values)
+        # bfloat16 holds 8 bits: 1000 ones add up to 256. Sums are never made in less than float32.
+        self.values = values if values.dtype == tf.float64 else tf.cast(values, tf.float32)
+        self.weights = None
+        if weights is not None:
+            self.weights = _spread(tf.cast(weights, self.values.dtype), self.values)
+
+    def masked(self, mask: tf.Tensor) -> "Mean":
+        """The same values with the batch's rows weighted by `mask` (shape [batch]); 0 leaves a padded row out.
+
+        Raises:
+          ValueError: for a scalar, whose rows can no longer be told apart.
+        """
+        if self.values.shape.rank == 0:
+            raise ValueError(
+                "a scalar cannot be averaged exactly over a padded batch: "
+                "return one value per example, Mean(values) with values of shape [batch, ...]"
+            )
+        mask = _spread(tf.cast(mask, self.values.dtype), self.values)
+        return Mean(self.values, mask if self.weights is None else self.weights * mask)
+
+    def plus(self, scalar: tf.Tensor) -> "Mean":
+        """The same mean, `scalar` higher: how a regulariser joins a loss and counts once at any replica count."""
+        return Mean(self.values + tf.cast(scalar, self.values.dtype), self.weights)
+
+    def weighted_values(self) -> tf.Tensor:
+        """Each value times its weight; 0 where the weight is 0, whatever the value."""
+        return self.values if self.weights is None else tf.math.multiply_no_nan(self.values, self.weights)
+
+    def sums(self) -> Tuple[tf.Tensor, tf.Tensor]:
+        """This replica's `(sum of weights * values, sum of weights)`, two scalars."""
+        if self.weights is None:
+            return tf.reduce_sum(self.values), self.element_count()
+        return tf.reduce_sum(self.weighted_values()), tf.reduce_sum(self.weights)
+
+    def element_count(self) -> tf.Tensor:
+        """How many elements this replica holds, whatever their weight; a constant where the shape is static."""
+        return tf.cast(tf.size(self.values), self.values.dtype)
+
+    def static_weight(self) -> Optional[int]:
+        """The sum of weights where it is known before the step runs, and so the same on every replica."""
+        return self.values.shape.num_elements() if self.weights is None else None
+
+
+def _spread(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
+    """Repeats `weights` over the trailing dimensions that only `values` has."""
+    missing = values.shape.rank - weights.shape.rank
+    if missing < 0:
+        raise ValueError(
+            f"weights of shape {weights.shape} do not fit values of shape {values.shape}: "
+            "they may have the values' leading dimensions only"
+        )
+    weights = tf.reshape(weights, tf.concat([tf.shape(weights), tf.ones([missing], tf.int32)], axis=0))
+    return tf.broadcast_to(weights, tf.shape(values))

@@ -1,0 +1,125 @@
+"""From a loss to updated variables: the sum over replicas first, then one clip, then one update."""
+
+from typing import List, Optional, Sequence, Union
+
+import tensorflow as tf
+
+from tpuloop.engine.mean import Mean
+
+Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
+
+
+def minimize(
+    loss: Mean,
+    *,
+    tape: tf.GradientTape,
+    variables: Sequence[tf.Variable],
+    optimizer: tf.keras.optimizers.Optimizer,
+    clip_norm: Optional[float] = None,
+) -> Optional[tf.Tensor]:
+    """One optimizer update with the gradient of the loss's global mean. Replica context.
+
+    Args:
+      loss: made while `tape` was recording.
+      tape: may be persistent.
+      variables: those to update; one that the loss does not reach keeps its value, and Keras warns.
+      optimizer: any Keras optimizer; the scale of a `LossScaleOptimizer` is applied and taken off here.
+      clip_norm: the largest global norm of the summed gradient, or None.
+
+    Returns:
+      The global norm before clipping where `clip_norm` is given, else None.
+    """
+    scale = loss_scale(optimizer)
+    weight = global_weight(loss)
+    gradients = weighted_gradients(loss, tape, variables, 1.0 / weight if scale is None else scale / weight)
+    gradients = sum_over_replicas(gradients)
+    return apply_summed(
+        gradients, variables, optimizer=optimizer, factor=None if scale is None else 1.0 / scale, clip_norm=clip_norm
+    )
+
+
+def weighted_gradients(
+    loss: Mean, tape: tf.GradientTape, variables: Sequence[tf.Variable], factor: Union[float, tf.Tensor]
+) -> List[Gradient]:
+    """This replica's gradients of `factor * sum(weights * values)`.
+
+    The weights enter as the upstream gradient of the values, so that the sum itself need not be on the tape.
+    """
+    factor = tf.cast(factor, loss.values.dtype)
+    if loss.weights is None:
+        upstream = tf.fill(tf.shape(loss.values), factor)
+    else:
+        upstream = loss.weights * factor
+    return tape.gradient(loss.values, variables, output_gradients=upstream)
+
+
+def global_weight(loss: Mean) -> Union[float, tf.Tensor]:
+    """The sum of the loss's weights over all replicas; a Python number where the shapes are static.
+
+    A sum of 0 (no example counts anywhere) is given as infinity: the gradient it divides becomes 0, not NaN.
+    """
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    static = loss.static_weight()
+    if static:
+        return float(static * replicas)
+    weight = loss.sums()[1]
+    if replicas > 1:
+        weight = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weight)
+    return tf.where(weight > 0, weight, float("inf"))
+
+
+def sum_over_replicas(gradients: Sequence[Gradient]) -> List[Gradient]:
+    """The gradients summed over all replicas, None where there is none. Replica context."""
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return list(gradients)
+    present = [gradient for gradient in gradients if gradient is not None]
+    if not present:
+        return list(gradients)
+    summed = iter(tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, present))
+    return [None if gradient is None else next(summed) for gradient in gradients]
+
+
+def apply_summed(
+    gradients: Sequence[Gradient],
+    variables: Sequence[tf.Variable],
+    *,
+    optimizer: tf.keras.optimizers.Optimizer,
+    factor: Union[None, float, tf.Tensor] = None,
+    clip_norm: Optional[float] = None,
+) -> Optional[tf.Tensor]:
+    """Applies gradients that are already sums over all replicas. Replica context.
+
+    Args:
+      factor: multiplies each gradient first; None for 1.
+      clip_norm: as in `minimize`; the norm is that of the sum, so it is the same on every replica.
+    """
+    gradients = list(gradients)
+    norm = None
+    if factor is not None:
+        gradients = [_scaled(gradient, factor) for gradient in gradients]
+    if clip_norm is not None:
+        gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
+    pairs = zip(gradients, variables)
+    if isinstance(optimizer, tf.keras.optimizers.experimental.Optimizer):
+        optimizer.apply_gradients(pairs, skip_gradients_aggregation=True)
+    else:
+        optimizer.apply_gradients(pairs, experimental_aggregate_gradients=False)
+    return norm
+
+
+def loss_scale(optimizer: tf.keras.optimizers.Optimizer) -> Optional[tf.Tensor]:
+    """The factor that keeps float16 gradients above underflow, or None where the optimizer has none."""
+    if not hasattr(optimizer, "get_scaled_loss"):
+        return None
+    # Asked for through both methods, since Keras warns where only one of them was used.
+    scale = optimizer.get_scaled_loss(tf.constant(1.0))
+    optimizer.get_unscaled_gradients([tf.constant(1.0)])
+    return scale
+
+
+def _scaled(gradient: Gradient, factor: Union[float, tf.Tensor]) -> Gradient:
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(_scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
+    return gradient * tf.cast(factor, gradient.dtype)

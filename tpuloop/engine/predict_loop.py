@@ -1,0 +1,51 @@
+"""Predictions batch by batch, in the order of the data."""
+
+from typing import Any, Callable, Iterator, Tuple
+
+import numpy as np
+import tensorflow as tf
+
+from tpuloop.engine.randomness import StepSeed, step_seed
+
+
+class PredictLoop:
+    """Runs `replica_step(batch)` on every replica, one compiled call per global batch.
+
+    Args:
+      strategy: whose replicas run.
+      replica_step: replica context; maps a replica's batch to nested outputs whose first dimension is the batch.
+      seed: as in training, for models that are random when they predict.
+      compiled: False runs eagerly, for debugging.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: tf.distribute.Strategy,
+        replica_step: Callable[[Any], Any],
+        seed: int,
+        compiled: bool = True,
+    ):
+        self._strategy = strategy
+        self._replica_step = replica_step
+        self._seed = seed
+        self._one = tf.function(self._global_step) if compiled else self._global_step
+
+    def outputs(self, iterator: Any) -> Iterator[Any]:
+        """The outputs of each global batch as NumPy, without the padded rows."""
+        for number, (batch, mask) in enumerate(iterator):
+            per_replica = self._one(batch, mask, tf.constant(number, tf.int64))
+            outputs, masks = tf.nest.map_structure(self._joined, per_replica[0]), self._joined(per_replica[1])
+            yield tf.nest.map_structure(lambda output: output[masks > 0], outputs)
+
+    def _global_step(self, batch: Any, mask: Any, number: tf.Tensor) -> Tuple[Any, Any]:
+        return self._strategy.run(self._on_replica, args=(batch, mask, number))
+
+    def _on_replica(self, batch: Any, mask: tf.Tensor, number: tf.Tensor) -> Tuple[Any, tf.Tensor]:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        with step_seed(StepSeed(self._seed, number, replica)):
+            return self._replica_step(batch), mask
+
+    def _joined(self, value: Any) -> np.ndarray:
+        """Replicas hold consecutive parts of the global batch, so their outputs in order are its outputs in order."""
+        return np.concatenate([part.numpy() for part in self._strategy.experimental_local_results(value)])

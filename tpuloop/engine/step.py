@@ -1,0 +1,86 @@
+"""One step over all replicas, and how its outputs become one small vector of sums."""
+
+import contextlib
+import contextvars
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
+
+import tensorflow as tf
+
+from tpuloop.engine.mean import Mean
+from tpuloop.engine.randomness import StepSeed, step_seed
+
+Outputs = Mapping[str, Union[Mean, tf.Tensor]]
+
+_MASK: "contextvars.ContextVar[Optional[tf.Tensor]]" = contextvars.ContextVar("example_mask", default=None)
+
+
+def example_mask() -> Optional[tf.Tensor]:
+    """Which rows of the replica's batch are examples: float32 of shape [batch], 0 for padding. None while training."""
+    return _MASK.get()
+
+
+class GlobalStep:
+    """Runs a step on every replica and sums what it returns. Cross-replica context.
+
+    The outputs of all replicas are brought together as one vector (all totals, then all weights), so that a step costs
+    one small reduction however much it reports.
+
+    Args:
+      strategy: the strategy whose replicas run.
+      replica_step: called with the replica's batch, in replica context; returns named Means, or tensors, which count
+        like `Mean(tensor)`.
+      seed: of the run; random layers depend on (seed, step, replica, layer) and nothing else.
+      masked: the data gives pairs `(batch, mask)`; rows with mask 0 are left out of every Mean.
+    """
+
+    def __init__(
+        self,
+        *,
+        strategy: tf.distribute.Strategy,
+        replica_step: Callable[[Any], Outputs],
+        seed: int,
+        masked: bool = False,
+    ):
+        self._strategy = strategy
+        self._replica_step = replica_step
+        self._seed = seed
+        self._masked = masked
+        self.names: List[str] = []  # Of the outputs, in the order of the sums; known once the step was traced.
+
+    def __call__(self, step: tf.Tensor, batch: Any) -> tf.Tensor:
+        """Step number `step` (int64 scalar, 0 for the first). Returns float32 sums of shape [2 x outputs]."""
+        sums = self._strategy.run(self._on_replica, args=(step, batch))
+        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None)
+
+    def _on_replica(self, step: tf.Tensor, batch: Any) -> tf.Tensor:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        batch, mask = batch if self._masked else (batch, None)
+        with step_seed(StepSeed(self._seed, step, replica)), _example_mask(mask):
+            means = as_means(self._replica_step(batch))
+        if mask is not None:
+            means = {name: mean.masked(mask) for name, mean in means.items()}
+        self.names = list(means)
+        pairs = [mean.sums() for mean in means.values()]
+        return tf.cast(tf.stack([total for total, _ in pairs] + [weight for _, weight in pairs]), tf.float32)
+
+
+def as_means(outputs: Any) -> Dict[str, Mean]:
+    """The outputs of a step as Means.
+
+    Raises:
+      TypeError: where a step returned something other than named values.
+    """
+    if not isinstance(outputs, Mapping) or not outputs:
+        raise TypeError(
+            f"a step must return a non-empty dict of named values, such as {{'loss': loss}}; it returned {outputs!r}"
+        )
+    return {name: value if isinstance(value, Mean) else Mean(value) for name, value in outputs.items()}
+
+
+@contextlib.contextmanager
+def _example_mask(mask: Optional[tf.Tensor]) -> Iterator[None]:
+    token = _MASK.set(mask)
+    try:
+        yield
+    finally:
+        _MASK.reset(token)

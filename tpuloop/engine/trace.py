@@ -1,0 +1,94 @@
+"""What happened in each step of one call of the compiled loop."""
+
+import dataclasses
+from typing import Dict, Sequence
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTrace:
+    """The steps of one call, as the loop recorded them on the host.
+
+    Attributes:
+      first_step: the global number of the call's first step; the first step of a run is step 1.
+      totals: for each output of the step, the sum over all replicas of weight x value; float32 of shape [steps].
+      weights: for each output, the sum over all replicas of the weights; float32 of shape [steps].
+      asked: when the step asked for its batch, in seconds since the epoch; float64 of shape [steps].
+      came: when the batch was there.
+      ended: when the step had ended, its variables updated.
+    """
+
+    first_step: int
+    totals: Dict[str, np.ndarray]
+    weights: Dict[str, np.ndarray]
+    asked: np.ndarray
+    came: np.ndarray
+    ended: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    @property
+    def last_step(self) -> int:
+        """The global number of the call's last step."""
+        return self.first_step + len(self) - 1
+
+    @property
+    def steps(self) -> np.ndarray:
+        """The global numbers of the steps; int64 of shape [steps]."""
+        return np.arange(self.first_step, self.first_step + len(self), dtype=np.int64)
+
+    def values(self, name: str) -> np.ndarray:
+        """The global mean of one output at each step; NaN where nothing counted."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return self.totals[name] / self.weights[name]
+
+    @classmethod
+    def from_records(
+        cls, *, first_step: int, names: Sequence[str], sums: np.ndarray, clock: np.ndarray, ended: float
+    ) -> "StepTrace":
+        """From what the compiled loop returns.
+
+        Args:
+          names: the outputs, in the order of `sums`.
+          sums: shape [steps, 2 x outputs]: all totals, then all weights.
+          clock: shape [steps, 2]: asked, came.
+          ended: when the last step ended. A step before it ended when the next asked for its batch.
+        """
+        count = len(names)
+        return cls(
+            first_step=first_step,
+            totals={name: sums[:, i] for i, name in enumerate(names)},
+            weights={name: sums[:, count + i] for i, name in enumerate(names)},
+            asked=clock[:, 0],
+            came=clock[:, 1],
+            ended=np.append(clock[1:, 0], ended)[: len(clock)],
+        )
+
+
+class RunningMeans:
+    """The global means of outputs over many calls: a sum of totals over a sum of weights, in float64."""
+
+    def __init__(self):
+        self._totals: Dict[str, float] = {}
+        self._weights: Dict[str, float] = {}
+
+    def add(self, trace: StepTrace) -> None:
+        """Adds all steps of `trace`."""
+        for name, totals in trace.totals.items():
+            self._totals[name] = self._totals.get(name, 0.0) + float(np.sum(totals, dtype=np.float64))
+            weights = float(np.sum(trace.weights[name], dtype=np.float64))
+            self._weights[name] = self._weights.get(name, 0.0) + weights
+
+    def reset(self) -> None:
+        """Forgets everything, as at the start of an epoch."""
+        self._totals.clear()
+        self._weights.clear()
+
+    def result(self) -> Dict[str, float]:
+        """The mean of each output; NaN where nothing counted."""
+        return {
+            name: total / self._weights[name] if self._weights[name] else float("nan")
+            for name, total in self._totals.items()
+        }

@@ -1,0 +1,268 @@
+"""One call of `TrainLoop.fit`: which steps run when, and who is told."""
+
+import dataclasses
+import logging
+from typing import Any, Callable, Dict, List, Optional
+
+import tensorflow as tf
+
+from tpuloop.checkpoint.store import CheckpointStore
+from tpuloop.data.checks import DataError
+from tpuloop.data.feed import Feed
+from tpuloop.engine.pacing import Pacer, nearest_boundary, next_multiple
+from tpuloop.engine.trace import RunningMeans
+from tpuloop.hooks import Hooks
+
+logger = logging.getLogger("tpuloop")
+
+# Outputs of a step whose mean over an epoch says nothing; curves have them for every step.
+_ONLY_IN_TRACE = ("learning_rate",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """When a run ends, evaluates and counts an epoch; all counted in steps from the run's start.
+
+    Attributes:
+      steps: the step to reach, or None while only epochs are known.
+      epochs: the epoch to reach, or None.
+      steps_per_epoch: or None where an epoch ends with the data.
+      eval_every: steps between evaluations, or None for the end of each epoch.
+
+    Raises:
+      ValueError: naming the first that makes no sense.
+    """
+
+    steps: Optional[int] = None
+    epochs: Optional[int] = None
+    steps_per_epoch: Optional[int] = None
+    eval_every: Optional[int] = None
+
+    def __post_init__(self):
+        for name in ("steps", "epochs", "steps_per_epoch", "eval_every"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be an integer of at least 1, or None; it is {value!r}")
+
+    @property
+    def by_pass(self) -> bool:
+        """Whether the run is counted in epochs, which by default are passes over the data."""
+        return self.epochs is not None or self.steps is None
+
+    def for_data(self, feed: Feed) -> "Schedule":
+        """The schedule with what the data tells filled in.
+
+        Raises:
+          ValueError: for steps and epochs given both, or epochs of endless data without a length.
+        """
+        if self.steps is not None and self.epochs is not None:
+            raise ValueError(f"give steps or epochs, not both: they are {self.steps} and {self.epochs}")
+        if self.steps is not None:
+            per_epoch = self.steps_per_epoch or feed.steps_per_epoch or self.eval_every
+            return dataclasses.replace(self, steps_per_epoch=per_epoch)
+        epochs = 1 if self.epochs is None else self.epochs
+        per_epoch = self.steps_per_epoch or feed.steps_per_epoch
+        if per_epoch is None and feed.endless:
+            raise ValueError("the data never ends, so an epoch has no end: give steps, or steps_per_epoch")
+        steps = None if per_epoch is None else per_epoch * epochs
+        return dataclasses.replace(self, steps=steps, epochs=epochs, steps_per_epoch=per_epoch)
+
+
+class Fit:
+    """Drives the compiled loop from boundary to boundary.
+
+    Args:
+      loop: the TrainLoop.
+      hooks: its callbacks.
+      schedule: completed with `for_data`.
+      feed_from: the training data from a step on.
+      evaluate: runs one evaluation and returns its logs, or None if a stop was asked for; None without evaluation.
+      store: where to save and what to restore from, or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        loop: Any,
+        hooks: Hooks,
+        schedule: Schedule,
+        feed_from: Callable[[int], Feed],
+        evaluate: Optional[Callable[[], Optional[Dict[str, float]]]],
+        store: Optional[CheckpointStore],
+    ):
+        self._loop = loop
+        self._hooks = hooks
+        self._schedule = schedule
+        self._feed_from = feed_from
+        self._evaluate = evaluate
+        self._store = store
+        self._model: tf.keras.Model = loop.model
+        self._pacer = Pacer(loop.settings.steps_per_loop)
+        self._means = RunningMeans()
+        self._epoch = 0
+        self._epoch_start = 0  # Steps done when the epoch began.
+        self._epoch_open = False
+        self._logs: Dict[str, float] = {}
+        self._val_logs: Dict[str, float] = {}
+        self._saved_step: Optional[int] = None
+
+    def run(self) -> tf.keras.callbacks.History:
+        """The whole run; see `TrainLoop.fit` for its order."""
+        self._restore()
+        schedule = self._schedule
+        if schedule.steps is not None and self._step >= schedule.steps:
+            logger.info("nothing to do: step %d of %d is done", self._step, schedule.steps)
+            self._model.history = self._hooks.history
+            self._hooks.history.on_train_begin()
+            return self._hooks.history
+        self._loop._stop.clear()
+        self._model.stop_training = False
+        failed = True
+        try:
+            self._hooks.attach(
+                self._loop,
+                self._model,
+                {"verbose": 0, "epochs": schedule.epochs or 1, "steps": schedule.steps_per_epoch},
+            )
+            self._hooks.call("on_train_begin", {})
+            self._train()
+            self._save()
+            self._hooks.call("on_train_end", self._logs)
+            failed = False
+        finally:
+            self._hooks.close(failed=failed)
+        return self._hooks.history
+
+    @property
+    def _step(self) -> int:
+        return int(self._loop.step.numpy())
+
+    def _restore(self) -> None:
+        record = self._store.restore() if self._store is not None else None
+        if record is not None:
+            self._saved_step = record["step"]
+            self._epoch = record["epoch"]
+            self._epoch_start = record["epoch_start"]
+            logger.info("restored step %d", record["step"])
+        per_epoch = self._schedule.steps_per_epoch
+        if per_epoch is not None:
+            self._epoch = self._step // per_epoch
+            self._epoch_start = self._epoch * per_epoch
+
+    def _train(self) -> None:
+        feed = self._feed_from(self._step)
+        engine = self._loop._engines.training(
+            self._loop,
+            may_end=feed.may_end,
+            halt_on_nonfinite=self._hooks.halts_on_nonfinite,
+            count_for_keras=self._hooks.counts_every_step,
+        )
+        iterator = feed.iterator(self._loop.runtime.strategy)
+        feed_end = None if feed.steps is None else self._step + feed.steps
+        self._model._train_counter.assign(self._step)
+        while True:
+            step = self._step
+            if step == feed_end or step == self._schedule.steps:
+                break
+            if not self._epoch_open:
+                self._begin_epoch()
+            self._hooks.on_train_batch_begin(step - self._epoch_start, step=step)
+            call = engine.run(iterator, done=step, steps=self._distance(step, feed_end))
+            if len(call.trace):
+                self._after_call(call)
+            if self._loop._stop.is_set():
+                return
+            if call.data_ended:
+                if not self._next_pass():
+                    break
+                iterator = self._feed_from(0).iterator(self._loop.runtime.strategy)
+            elif self._model.stop_training:
+                break
+        if self._schedule.steps is not None and self._step < self._schedule.steps and not self._model.stop_training:
+            logger.warning("the data ended at step %d, before step %d", self._step, self._schedule.steps)
+        if self._epoch_open:
+            self._end_epoch()
+
+    def _distance(self, step: int, feed_end: Optional[int]) -> int:
+        """How many steps the next compiled call may run."""
+        schedule, settings = self._schedule, self._loop.settings
+        edges: List[Optional[int]] = [schedule.steps, feed_end, *self._hooks.boundaries(step)]
+        if schedule.steps_per_epoch is not None:
+            edges.append(self._epoch_start + schedule.steps_per_epoch)
+        if self._evaluate is not None and schedule.eval_every is not None:
+            edges.append(next_multiple(step, schedule.eval_every))
+        if self._store is not None and settings.save_every is not None:
+            edges.append(next_multiple(step, settings.save_every))
+        return nearest_boundary(step, edges, last=step + self._pacer.steps()) - step
+
+    def _after_call(self, call: Any) -> None:
+        trace = call.trace
+        step = trace.last_step
+        self._pacer.measured(trace.ended - trace.asked)
+        self._means.add(trace)
+        means = {name: value for name, value in self._means.result().items() if name not in _ONLY_IN_TRACE}
+        self._logs = {**means, **call.results}
+        self._model._train_counter.assign(step)
+        self._hooks.on_steps_end(trace)
+        self._hooks.on_train_batch_end(step - self._epoch_start - 1, self._logs, trace=trace)
+        if self._loop._stop.is_set():
+            return
+        every = self._schedule.eval_every
+        if self._evaluate is not None and every is not None and step % every == 0:
+            self._run_evaluation()
+        if self._schedule.steps_per_epoch == step - self._epoch_start:
+            self._end_epoch()
+        save_every = self._loop.settings.save_every
+        if save_every is not None and step % save_every == 0:
+            self._save()
+
+    def _begin_epoch(self) -> None:
+        self._epoch_open = True
+        self._means.reset()
+        self._val_logs = {}
+        for metric in self._loop._reported_metrics(own_step="train_step"):
+            metric.reset_state()
+        self._hooks.call("on_epoch_begin", self._epoch, {})
+
+    def _end_epoch(self) -> None:
+        if self._evaluate is not None and self._schedule.eval_every is None:
+            self._run_evaluation()
+            if self._loop._stop.is_set():
+                return
+        self._logs = {**self._logs, **self._val_logs}
+        self._hooks.call("on_epoch_end", self._epoch, self._logs)
+        self._epoch_open = False
+        self._epoch += 1
+        self._epoch_start = self._step
+
+    def _run_evaluation(self) -> None:
+        logs = self._evaluate()
+        if logs is not None:
+            self._val_logs = {f"val_{name}": value for name, value in logs.items()}
+
+    def _next_pass(self) -> bool:
+        """After data of unknown length has ended: whether the run goes on with another pass."""
+        if self._step == self._epoch_start:
+            if self._step == 0:
+                raise DataError("the data is empty: it gave no batch")
+            return False  # A generator that can be read only once.
+        if not self._schedule.by_pass or self._schedule.steps_per_epoch is not None:
+            return False
+        self._end_epoch()
+        more = self._schedule.epochs is None or self._epoch < self._schedule.epochs
+        return more and not self._model.stop_training and not self._loop._stop.is_set()
+
+    def _save(self) -> None:
+        step = self._step
+        if self._store is None or step == self._saved_step:
+            return
+        settings = self._loop.settings
+        record = {
+            "epoch": self._epoch,
+            "epoch_start": self._epoch_start,
+            "seed": settings.seed,
+            "replicas": self._loop.runtime.replicas,
+            "versions": {"tensorflow": tf.__version__},
+        }
+        self._store.save(step, record)
+        self._saved_step = step

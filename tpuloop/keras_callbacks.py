@@ -1,0 +1,73 @@
+"""At which steps Keras's own callbacks must act, when a compiled call runs many steps.
+
+Keras calls batch hooks once a call with the last step of it; callbacks that count calls or compare step numbers then
+miss theirs. The loop asks here where to stop, and sets the counters right. Read off Keras 2.9; each function names the
+attributes it relies on.
+"""
+
+from typing import Optional
+
+import tensorflow as tf
+
+
+_keras = tf.keras.callbacks
+
+
+def refuse_unusable(callback: object) -> None:
+    """Refuses what cannot work in a loop.
+
+    Raises:
+      ValueError: with what to use instead.
+    """
+    if not isinstance(callback, _keras.Callback):
+        raise ValueError(f"{callback!r} is not a callback: it must derive from tf.keras.callbacks.Callback")
+    if isinstance(callback, _keras.BackupAndRestore):
+        raise ValueError(
+            "BackupAndRestore keeps a second state beside the loop's own and goes back to the start of an epoch: "
+            "give TrainLoop a workdir instead, and a run resumes at the step it stopped at"
+        )
+    if isinstance(callback, _keras.ProgbarLogger):
+        raise ValueError("ProgbarLogger counts calls as steps: use tpuloop.Progress instead")
+
+
+def next_boundary(callback: _keras.Callback, step: int) -> Optional[int]:
+    """The next step after `step` (steps done) at whose end `callback` must be called, or None."""
+    if isinstance(callback, _keras.ModelCheckpoint) and callback.save_freq != "epoch":
+        return step + max(1, callback.save_freq - callback._batches_seen_since_last_saving)
+    if isinstance(callback, _keras.TensorBoard) and callback._should_trace:
+        # It starts a profile before batch `_start_batch` and ends it after batch `_stop_batch`, counted from 1.
+        edges = [edge for edge in (callback._start_batch - 1, callback._stop_batch) if edge > step]
+        return min(edges, default=None)
+    return None
+
+
+def records_by_step(callback: _keras.Callback) -> bool:
+    """Whether it lets the step's own `tf.summary` calls through at multiples of a step count."""
+    return isinstance(callback, _keras.TensorBoard) and callback.update_freq != "epoch"
+
+
+def before_call(callback: _keras.Callback, step: int) -> None:
+    """Before `on_train_batch_begin` of a call that starts after `step` steps."""
+    if isinstance(callback, _keras.TensorBoard):
+        callback._global_train_batch = step  # The hook adds 1.
+
+
+def after_call(callback: _keras.Callback, step: int, *, batch: int, steps: int) -> None:
+    """Before `on_train_batch_end(batch)` of a call of `steps` steps that ended after `step` steps."""
+    if isinstance(callback, _keras.TensorBoard):
+        callback._global_train_batch = step
+    if isinstance(callback, _keras.ModelCheckpoint):
+        # It adds up the distance to the batch it saw last, which is one short for the first call of a run.
+        callback._last_batch_seen = batch - steps
+
+
+def release(callback: _keras.Callback) -> None:
+    """After an error: lets go of what a stock callback holds. Keras itself would leave it open."""
+    if isinstance(callback, _keras.CSVLogger) and getattr(callback, "csv_file", None) is not None:
+        callback.csv_file.close()
+    if isinstance(callback, _keras.TensorBoard):
+        if callback._prev_summary_state:
+            callback._pop_writer()
+        if callback._is_tracing:
+            callback._stop_profiler(save=False)
+        callback._close_writers()

@@ -1,0 +1,604 @@
+"""The training loop that research code subclasses."""
+
+import contextlib
+import logging
+import os
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+
+import numpy as np
+import tensorflow as tf
+
+from tpuloop.checkpoint.store import CheckpointStore
+from tpuloop.data.arrays import without_none
+from tpuloop.data.checks import DataError
+from tpuloop.data.feed import Feed, FeedRules, eval_feed, train_feed
+from tpuloop.engine import step as step_module
+from tpuloop.engine.accumulate import accumulated_update
+from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
+from tpuloop.engine.graph_loop import GraphLoop, HostLoop
+from tpuloop.engine.mean import Mean
+from tpuloop.engine.optimize import minimize
+from tpuloop.engine.predict_loop import PredictLoop
+from tpuloop.engine.randomness import current_seed, seed_random_layers
+from tpuloop.engine.step import GlobalStep
+from tpuloop.engine.stop import StopFlag
+from tpuloop.engine.trace import RunningMeans
+from tpuloop.fit import Fit, Schedule
+from tpuloop.hooks import Hooks
+from tpuloop.runtime import Runtime, check_tensorflow_version
+from tpuloop.settings import LoopSettings
+
+logger = logging.getLogger("tpuloop")
+
+Loss = Union[Mean, tf.Tensor]
+LossAndMeans = Union[Loss, Tuple[Loss, Dict[str, Mean]]]
+
+
+class TrainLoop(tf.Module):
+    """Trains a Keras model in a compiled loop of many steps, the same on one replica or many.
+
+    Use it as it is, with a compiled model or a plain one:
+
+    ```python
+    loop = TrainLoop(model)  # compiled: optimizer, loss and metrics are the model's
+    loop = TrainLoop(model, optimizer="adam", loss="mse", metrics=["mae"])
+    history = loop.fit((x, y), epochs=3, batch_size=64)
+    ```
+
+    or subclass it, and override the least that is enough: `forward_loss` for a loss of your own, `train_step` for
+    anything else, with `eval_step` and `predict_step` likewise. These run in replica context, on the replica's part of
+    the batch, and are compiled with AutoGraph.
+
+    Models, optimizers, metrics and variables that are attributes of the loop are saved and restored with it.
+
+    Args:
+      model: a Keras model, built under `runtime.scope()`.
+      optimizer, loss, metrics, weighted_metrics, loss_weights: as in `Model.compile`, which is called with them if
+        any is given. A loss of Keras's keeps Keras's convention, the average over examples.
+      runtime: the devices; those the model was built for, if None.
+      workdir: a run's folder. With one, `fit` restores the newest checkpoint in it and saves there.
+      settings: how the loop runs.
+
+    Raises:
+      ValueError: for a model that was built outside the runtime's scope, or settings that cannot go together.
+    """
+
+    def __init__(
+        self,
+        model: tf.keras.Model,
+        *,
+        optimizer: Any = None,
+        loss: Any = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        loss_weights: Any = None,
+        runtime: Optional[Runtime] = None,
+        workdir: Optional[str] = None,
+        settings: Optional[LoopSettings] = None,
+    ):
+        super().__init__(name="train_loop")
+        check_tensorflow_version()
+        self.model = model
+        self.runtime = Runtime.of_model(model) if runtime is None else runtime
+        self.settings = LoopSettings() if settings is None else settings
+        self.workdir = workdir
+        _check_built_in_scope(model, self.runtime)
+        if any(given is not None for given in (optimizer, loss, metrics, weighted_metrics, loss_weights)):
+            with self.runtime.scope():
+                model.compile(
+                    optimizer="rmsprop" if optimizer is None else optimizer,
+                    loss=loss,
+                    metrics=metrics,
+                    weighted_metrics=weighted_metrics,
+                    loss_weights=loss_weights,
+                )
+        if self.settings.accumulate_steps > 1 and not self._owns_train_step():
+            raise ValueError(
+                f"accumulate_steps={self.settings.accumulate_steps} has no effect on a train_step of your own: "
+                "accumulate there, or override forward_loss instead"
+            )
+        with tf.device("CPU:0"):
+            self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self._stop = StopFlag()
+        self._engines = _Engines()
+
+    # What a subclass may override. Replica context, traced once.
+
+    def forward_loss(self, batch: Any, *, training: bool) -> LossAndMeans:
+        """The loss of a replica's batch, and perhaps other values to report.
+
+        The default runs the model on `x` of `(x, y, sample_weight)`, takes the losses it was compiled with, and
+        updates its metrics. An override need not think of replicas, padding or regularisers: `model.losses` is added
+        once by the loop, and padded rows of an evaluation are left out.
+
+        Args:
+          batch: the replica's part of what the data gives, nested tensors of shape [batch, ...].
+          training: False in evaluation.
+
+        Returns:
+          A loss with a value per example (or per token): `Mean(values, weights)`, or the values alone. Or a pair of
+          that and a dict of further Means to report beside the loss.
+        """
+        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch)
+        targets = Targets(y, self.model(x, training=training), sample_weight)
+        loss, by_output = compiled_loss(self.model, targets)
+        update_compiled_metrics(self.model, targets)
+        return loss, by_output
+
+    def train_step(self, batch: Any) -> step_module.Outputs:
+        """One update. The default follows the gradient of `forward_loss`; override it for anything else.
+
+        Returns:
+          Named values: `Mean`s, which are averaged over all replicas, or tensors, which count like `Mean(tensor)`.
+          The first one is watched where a run shall end on NaN; it is the loss by custom.
+        """
+        if _overrides(self.model, "train_step"):
+            return self._keras_logs(self.model.train_step(batch))
+        outputs: Dict[str, Any] = {}
+        rate = getattr(self.optimizer, "learning_rate", None)
+        if isinstance(rate, tf.keras.optimizers.schedules.LearningRateSchedule):
+            outputs["learning_rate"] = rate(self.optimizer.iterations)
+        if self.settings.accumulate_steps > 1:
+            means, norm = accumulated_update(
+                batch,
+                parts=self.settings.accumulate_steps,
+                forward=lambda part: self._loss_and_means(part, training=True),
+                variables=self.model.trainable_variables,
+                optimizer=self.optimizer,
+                clip_norm=self.settings.clip_norm,
+            )
+            outputs = {**means, **outputs}
+        else:
+            with tf.GradientTape() as tape:
+                loss, means = self._loss_and_means(batch, training=True)
+            norm = self.minimize(loss, tape=tape, variables=self.model.trainable_variables)
+            outputs = {"loss": loss, **means, **outputs}
+        if norm is not None:
+            outputs["gradient_norm"] = norm
+        return outputs
+
+    def eval_step(self, batch: Any) -> step_module.Outputs:
+        """One batch of an evaluation. The default reports `forward_loss` without training.
+
+        Returns:
+          Named `Mean`s with one value per example; the loop leaves padded rows out. A Keras metric updated here must
+          be given `sample_weight=self.example_mask()`.
+        """
+        if _overrides(self.model, "test_step"):
+            return self._keras_logs(self.model.test_step(batch))
+        loss, means = self._loss_and_means(batch, training=False)
+        return {"loss": loss, **means}
+
+    def predict_step(self, batch: Any) -> Any:
+        """The outputs for a batch, nested tensors of shape [batch, ...]; rows that are padding are cut off later."""
+        if _overrides(self.model, "predict_step"):
+            return self.model.predict_step(batch)
+        return self.model(tf.keras.utils.unpack_x_y_sample_weight(batch)[0], training=False)
+
+    # What steps may call.
+
+    def minimize(
+        self,
+        loss: Loss,
+        *,
+        tape: tf.GradientTape,
+        variables: List[tf.Variable],
+        optimizer: Optional[tf.keras.optimizers.Optimizer] = None,
+    ) -> Optional[tf.Tensor]:
+        """One update of `variables` with the gradient of the loss's global mean. Replica context, in `train_step`.
+
+        Gradients are summed over the replicas, then clipped by `settings.clip_norm`, then applied; loss scaling is
+        taken care of.
+
+        Args:
+          loss: a `Mean` made while `tape` recorded, or values to be averaged.
+          optimizer: the model's, if None.
+
+        Returns:
+          The gradient's global norm where `settings.clip_norm` is set, else None.
+        """
+        return minimize(
+            loss if isinstance(loss, Mean) else Mean(loss),
+            tape=tape,
+            variables=variables,
+            optimizer=self.optimizer if optimizer is None else optimizer,
+            clip_norm=self.settings.clip_norm,
+        )
+
+    def step_seed(self, name: str) -> tf.Tensor:
+        """A seed of shape [2] for `tf.random.stateless_*`, fixed by (seed, step, replica, name, how often asked)."""
+        return current_seed().draw_named(name)
+
+    def example_mask(self) -> Optional[tf.Tensor]:
+        """In `eval_step`, 1 for each row that is an example and 0 for padding, float32 of shape [batch]; else None."""
+        return step_module.example_mask()
+
+    # What programs call.
+
+    @property
+    def optimizer(self) -> tf.keras.optimizers.Optimizer:
+        """The model's optimizer.
+
+        Raises:
+          ValueError: where it has none.
+        """
+        optimizer = getattr(self.model, "optimizer", None)
+        if optimizer is None:
+            raise ValueError(
+                f"the model {self.model.name!r} has no optimizer: compile it, or give TrainLoop(model, optimizer=...)"
+            )
+        return optimizer
+
+    def fit(
+        self,
+        data: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_size: Optional[int] = None,
+        steps: Optional[int] = None,
+        epochs: Optional[int] = None,
+        steps_per_epoch: Optional[int] = None,
+        eval_data: Any = None,
+        eval_every: Optional[int] = None,
+        eval_steps: Optional[int] = None,
+        validation_data: Any = None,
+        class_weight: Optional[Dict[int, float]] = None,
+        callbacks: Iterable[tf.keras.callbacks.Callback] = (),
+    ) -> tf.keras.callbacks.History:
+        """Trains until the run has done `steps` steps or `epochs` epochs, counted from its very start.
+
+        ```
+        restore the newest committed checkpoint, if there is a workdir and one in it
+        on_train_begin
+        while steps are left and nobody asked to stop:
+            on_epoch_begin, if one begins
+            k = distance to the nearest boundary    # steps_per_loop, epoch end, evaluation, save, a callback's step
+            on_train_batch_begin(batch in the epoch)
+            run k steps in one compiled call
+            on_steps_end(trace), on_train_batch_end(last batch, logs)
+            save, evaluate, on_epoch_end, what is due
+        save; on_train_end
+        ```
+
+        Args:
+          data: a source, arrays, a `tf.data.Dataset` of GLOBAL batches, or a function that returns one of these.
+            `fit(x, y, sample_weight)` works as in Keras.
+          batch_size: the global batch for sources and arrays; 32 if None.
+          steps: the step to reach. Data that ends earlier ends the run.
+          epochs: the epoch to reach; 1 if `steps` is None too.
+          steps_per_epoch: the length of an epoch for callbacks and History. By default one pass over the data; where
+            its length is not known, an epoch is `eval_every` steps, or the whole run.
+          eval_data: evaluated at the end of every epoch, or every `eval_every` steps; its logs have the prefix "val_"
+            and are in the logs of the epoch's end.
+          eval_steps: batches of one evaluation; all if None.
+          validation_data: Keras's name for `eval_data`.
+          class_weight: weight of each class, 0 to n - 1, multiplied into the sample weights.
+          callbacks: Keras's, or `tpuloop.Callback`s.
+
+        Returns:
+          Keras's History; the values of an epoch are global means over its steps.
+
+        Raises:
+          DataError, ValueError: for data and arguments that do not fit, before anything is compiled.
+          CheckpointError: where the workdir has checkpoints and none can be used, or one cannot be written.
+        """
+        data = without_none(data, y, sample_weight)
+        if validation_data is not None:
+            if eval_data is not None:
+                raise ValueError("eval_data and validation_data are two names for one thing: give one of them")
+            eval_data = validation_data
+        schedule = Schedule(steps=steps, epochs=epochs, steps_per_epoch=steps_per_epoch, eval_every=eval_every)
+        hooks = Hooks(callbacks)
+        rules = self._feed_rules()
+        evaluation = None
+        if eval_data is not None:
+            evaluation = self._eval_feed(eval_data, batch_size, eval_steps)
+        elif eval_every is not None or eval_steps is not None:
+            raise ValueError("eval_every and eval_steps need eval_data")
+
+        def feed_from(step: int) -> Feed:
+            return train_feed(
+                data,
+                rules,
+                batch_size=batch_size,
+                seed=self.settings.seed,
+                step=step,
+                by_pass=schedule.by_pass,
+                steps_per_epoch=steps_per_epoch,
+                class_weight=class_weight,
+            )
+
+        feed = feed_from(0)
+        schedule = schedule.for_data(feed)
+        with self.runtime.scope():
+            self._build(feed.dataset.element_spec)
+            run = Fit(
+                loop=self,
+                hooks=hooks,
+                schedule=schedule,
+                feed_from=feed_from,
+                evaluate=None if evaluation is None else lambda: self._run_evaluation(evaluation, hooks),
+                store=self.checkpoints() if self.workdir else None,
+            )
+            return run.run()
+
+    def evaluate(
+        self,
+        data: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        batch_size: Optional[int] = None,
+        steps: Optional[int] = None,
+        callbacks: Iterable[tf.keras.callbacks.Callback] = (),
+    ) -> Dict[str, float]:
+        """The loss and metrics over all examples of `data`, each counted once at any batch size and replica count.
+
+        Args:
+          data, y, sample_weight, batch_size: as in `fit`.
+          steps: batches to take; all if None.
+
+        Raises:
+          DataError: for data that cannot be used, is empty, or never ends while `steps` is None.
+        """
+        feed = self._eval_feed(without_none(data, y, sample_weight), batch_size, steps)
+        hooks = Hooks(callbacks)
+        hooks.attach(self, self.model, {"verbose": 0, "epochs": 1, "steps": feed.steps})
+        with self.runtime.scope():
+            self._build(feed.dataset.element_spec[0])
+            return self._run_evaluation(feed, hooks)
+
+    def predict(self, data: Any, *, batch_size: Optional[int] = None, steps: Optional[int] = None) -> Any:
+        """The model's outputs for all examples of `data` in their order, as NumPy.
+
+        Args:
+          data: as in `fit`; of `(x, y)` the model gets `x`.
+          batch_size: as in `fit`.
+          steps: batches to take; all if None.
+        """
+        feed = self._eval_feed(data, batch_size, steps)
+        with self.runtime.scope():
+            batches = list(self._engines.predicting(self).outputs(feed.iterator(self.runtime.strategy)))
+        if not batches:
+            raise DataError("the data is empty: it gave no batch")
+        return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *batches)
+
+    def request_stop(self) -> None:
+        """Ends `fit` after the step it is in. Safe from any thread and while a compiled call runs."""
+        self._stop.set()
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether `request_stop` ended the last `fit`."""
+        return self._stop.is_set()
+
+    def checkpoints(self) -> CheckpointStore:
+        """The checkpoints of this loop in its workdir."""
+        if not self.workdir:
+            raise ValueError("the loop has no workdir: give TrainLoop(model, workdir=...)")
+        return CheckpointStore(
+            directory=os.path.join(self.workdir, "checkpoints"), objects={"loop": self}, keep=self.settings.keep
+        )
+
+    # What the loop does for itself.
+
+    def _loss_and_means(self, batch: Any, *, training: bool) -> Tuple[Mean, Dict[str, Mean]]:
+        result = self.forward_loss(batch, training=training)
+        loss, means = result if isinstance(result, tuple) else (result, {})
+        loss = loss if isinstance(loss, Mean) else Mean(loss)
+        if self.model.losses:
+            loss = loss.plus(tf.add_n([tf.cast(value, loss.values.dtype) for value in self.model.losses]))
+        return loss, means
+
+    def _keras_logs(self, logs: Any) -> step_module.Outputs:
+        """The logs of a Keras model's own step: values of this replica, of which metrics are read again globally."""
+        return {name: tf.cast(value, tf.float32) for name, value in logs.items()}
+
+    def _owns_train_step(self) -> bool:
+        return type(self).train_step is TrainLoop.train_step and not _overrides(self.model, "train_step")
+
+    def _reported_metrics(self, *, own_step: str) -> List[tf.keras.metrics.Metric]:
+        """The Keras metrics whose results join the logs: the model's, and those that are attributes of the loop."""
+        losses = () if _overrides(self.model, own_step) else _compiled_loss_metrics(self.model)
+        kept = {id(metric) for metric in losses}
+        found = list(self.model.metrics)
+        found += [module for module in self._flatten(predicate=lambda m: isinstance(m, tf.keras.metrics.Metric))]
+        metrics = []
+        for metric in found:
+            if id(metric) not in kept:
+                kept.add(id(metric))
+                metrics.append(metric)
+        return metrics
+
+    def _feed_rules(self) -> FeedRules:
+        inputs = getattr(self.model, "inputs", None)
+        strings = not self._uses_compiled_forward() or not inputs or any(i.dtype == tf.string for i in inputs)
+        return FeedRules(
+            replicas=self.runtime.replicas,
+            static_shapes=self.runtime.static_shapes,
+            strings=strings and not self.runtime.static_shapes,
+        )
+
+    def _uses_compiled_forward(self) -> bool:
+        return self._owns_train_step() and type(self).forward_loss is TrainLoop.forward_loss
+
+    def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
+        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
+            raise ValueError(f"the number of evaluation steps must be an integer of at least 1, or None; it is {steps!r}")
+        pad = not _overrides(self.model, "test_step")
+        return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
+
+    def _build(self, batch_spec: Any) -> None:
+        """Creates what the step needs before it is traced: variables, losses, metrics, slots, random streams."""
+        self._engines.forget_if_recompiled(self.model)
+        if self._uses_compiled_forward():
+            x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch_spec)
+            build_compiled(self.model, x, y, sample_weight)
+        optimizer = getattr(self.model, "optimizer", None)
+        if optimizer is not None and self.model.built:
+            if isinstance(optimizer, tf.keras.optimizers.experimental.Optimizer):
+                optimizer.build(self.model.trainable_variables)
+            else:
+                optimizer._create_all_weights(self.model.trainable_variables)
+        seed_random_layers(self.submodules)
+
+    def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
+        """One pass over evaluation data; None if a stop was asked for before its end.
+
+        The state of the running epoch's metrics is put back afterwards.
+        """
+        metrics = self._reported_metrics(own_step="test_step")
+        engine = self._engines.evaluating(self, may_end=feed.may_end)
+        means, done, results = RunningMeans(), 0, {}
+        with _set_aside(metrics, self.runtime.strategy):
+            for metric in metrics:
+                metric.reset_state()
+            hooks.call("on_test_begin", {})
+            iterator = feed.iterator(self.runtime.strategy)
+            while feed.steps is None or done < feed.steps:
+                hooks.call("on_test_batch_begin", done, {})
+                left = _EVAL_STEPS_PER_CALL if feed.steps is None else feed.steps - done
+                call = engine.run(iterator, done=done, steps=min(left, _EVAL_STEPS_PER_CALL))
+                if self._stop.is_set():
+                    return None
+                done += len(call.trace)
+                means.add(call.trace)
+                results = call.results
+                if len(call.trace):
+                    hooks.call("on_test_batch_end", done - 1, {**means.result(), **results})
+                if call.data_ended:
+                    break
+            if not done:
+                raise DataError("the data is empty: it gave no batch")
+            logs = {**means.result(), **results}
+            hooks.call("on_test_end", logs)
+        return logs
+
+
+# Bounds the memory of a step trace where the length of the data is not known.
+_EVAL_STEPS_PER_CALL = 1000
+
+
+class _Engines:
+    """The compiled loops of one TrainLoop, each made when first needed."""
+
+    def __init__(self):
+        self._made: Dict[Any, Any] = {}
+        self._compiled_for: Any = None
+
+    def forget_if_recompiled(self, model: tf.keras.Model) -> None:
+        """`Model.compile` makes new losses and metrics, which a traced step does not know."""
+        if self._compiled_for is not model.compiled_loss:
+            self._made.clear()
+            self._compiled_for = model.compiled_loss
+
+    def training(self, loop: TrainLoop, *, may_end: bool, halt_on_nonfinite: bool, count_for_keras: bool) -> Any:
+        """The loop around `train_step`."""
+        key = ("train", may_end, halt_on_nonfinite, count_for_keras)
+        if key not in self._made:
+            counters = [loop.step, loop.model._train_counter] if count_for_keras else [loop.step]
+            self._made[key] = self._loop(
+                loop,
+                GlobalStep(
+                    strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed
+                ),
+                counters=counters,
+                metrics=loop._reported_metrics(own_step="train_step"),
+                halt_on_nonfinite=halt_on_nonfinite,
+                may_end=may_end,
+            )
+        return self._made[key]
+
+    def evaluating(self, loop: TrainLoop, *, may_end: bool) -> Any:
+        """The loop around `eval_step`."""
+        key = ("eval", may_end)
+        if key not in self._made:
+            own = _overrides(loop.model, "test_step")
+            replica_step = (lambda pair: loop.eval_step(pair[0])) if own else loop.eval_step
+            self._made[key] = self._loop(
+                loop,
+                GlobalStep(
+                    strategy=loop.runtime.strategy,
+                    replica_step=replica_step,
+                    seed=loop.settings.seed,
+                    masked=not own,
+                ),
+                counters=[],
+                metrics=loop._reported_metrics(own_step="test_step"),
+                halt_on_nonfinite=False,
+                may_end=may_end,
+            )
+        return self._made[key]
+
+    def predicting(self, loop: TrainLoop) -> PredictLoop:
+        """The loop around `predict_step`."""
+        if "predict" not in self._made:
+            self._made["predict"] = PredictLoop(
+                strategy=loop.runtime.strategy,
+                replica_step=loop.predict_step,
+                seed=loop.settings.seed,
+                compiled=loop.settings.loop != "host",
+            )
+        return self._made["predict"]
+
+    @staticmethod
+    def _loop(
+        loop: TrainLoop,
+        step: GlobalStep,
+        *,
+        counters: List[tf.Variable],
+        metrics: List[tf.keras.metrics.Metric],
+        halt_on_nonfinite: bool,
+        may_end: bool,
+    ) -> Any:
+        kind = HostLoop if loop.settings.loop == "host" else GraphLoop
+        return kind(
+            step=step,
+            stop=loop._stop,
+            counters=counters,
+            results=lambda: _results(metrics),
+            halt_on_nonfinite=halt_on_nonfinite,
+            data_may_end=may_end,
+        )
+
+
+def _results(metrics: Iterable[tf.keras.metrics.Metric]) -> Dict[str, tf.Tensor]:
+    """The metrics' results by name, those of a metric with several under their own names. Cross-replica context."""
+    results: Dict[str, tf.Tensor] = {}
+    for metric in metrics:
+        result = metric.result()
+        results.update(result if isinstance(result, dict) else {metric.name: result})
+    return results
+
+
+@contextlib.contextmanager
+def _set_aside(metrics: Iterable[tf.keras.metrics.Metric], strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Puts the metrics' state back at the end, on every replica to the bit."""
+    variables = [variable for metric in metrics for variable in metric.variables]
+    parts = [part for variable in variables for part in strategy.experimental_local_results(variable)]
+    values = [tf.identity(part) for part in parts]
+    try:
+        yield
+    finally:
+        for part, value in zip(parts, values):
+            part.assign(value)
+
+
+def _overrides(model: tf.keras.Model, method: str) -> bool:
+    return getattr(type(model), method) is not getattr(tf.keras.Model, method)
+
+
+def _compiled_loss_metrics(model: tf.keras.Model) -> List[tf.keras.metrics.Metric]:
+    return model.compiled_loss.metrics if getattr(model, "compiled_loss", None) is not None else []
+
+
+def _check_built_in_scope(model: tf.keras.Model, runtime: Runtime) -> None:
+    if runtime.replicas == 1:
+        return
+    for variable in model.variables:
+        if not runtime.strategy.extended.variable_created_in_scope(variable):
+            raise ValueError(
+                f"the variable {variable.name!r} of the model {model.name!r} was made outside the scope of the "
+                f"{runtime.replicas} replicas: build the model inside `with runtime.scope():`"
+            )

@@ -1,0 +1,53 @@
+"""How a loop runs, checked when made."""
+
+import dataclasses
+from typing import Optional, Union
+
+LOOPS = ("graph", "host")
+
+
+@dataclasses.dataclass(frozen=True)
+class LoopSettings:
+    """How a loop runs; what it computes is the loop's own business.
+
+    Attributes:
+      seed: of the data's order and of random layers and draws. Initial weights come from
+        `tf.keras.utils.set_random_seed`, before the model is built.
+      steps_per_loop: the most steps in one compiled call, or "auto" for calls of about a second.
+      loop: "graph" compiles calls of many steps; "host" runs each step from Python, for debugging.
+      clip_norm: the largest global norm of the summed gradient, or None.
+      accumulate_steps: the parts into which each replica's batch is split; gradients are accumulated over them, and one
+        update follows with the gradient of the whole batch.
+      save_every: steps between checkpoints, or None for only one at the end; needs a workdir.
+      keep: checkpoints that stay, the newest ones.
+
+    Raises:
+      ValueError: naming the first setting that makes no sense.
+    """
+
+    seed: int = 0
+    steps_per_loop: Union[int, str] = "auto"
+    loop: str = "graph"
+    clip_norm: Optional[float] = None
+    accumulate_steps: int = 1
+    save_every: Optional[int] = None
+    keep: int = 3
+
+    def __post_init__(self):
+        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
+            raise ValueError(f"seed must be an integer from 0 to 2**62 - 1; it is {self.seed!r}")
+        if self.steps_per_loop != "auto":
+            _check_count("steps_per_loop", self.steps_per_loop, or_else=', or "auto"')
+        if self.loop not in LOOPS:
+            raise ValueError(f"loop must be one of {', '.join(LOOPS)}; it is {self.loop!r}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise ValueError(f"clip_norm must be positive or None; it is {self.clip_norm!r}")
+        _check_count("accumulate_steps", self.accumulate_steps)
+        if self.save_every is not None:
+            _check_count("save_every", self.save_every, or_else=", or None")
+        _check_count("keep", self.keep)
+
+
+def _check_count(name: str, value: object, or_else: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
