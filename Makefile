@@ -36,8 +36,8 @@ bench: $(READY)  ## time the loop against hand-written ones and model.fit
 	$(BIN)/python -m tpuloop bench loop $(ARGS)
 
 lock:  ## bring requirements.lock in line with pyproject.toml (needs uv); ARGS=--upgrade takes newer versions
-	echo wheel | uv pip compile --universal --python-version 3.8 --generate-hashes --no-emit-index-url \
-	    --no-emit-find-links --no-annotate --no-header --all-extras $(ARGS) -o requirements.lock pyproject.toml - >/dev/null
+	uv pip compile --universal --python-version 3.8 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	    --no-annotate --no-header --all-extras $(ARGS) -o requirements.lock pyproject.toml >/dev/null
 
 clean:  ## remove the environment, caches and build output; runs/ stays
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
@@ -46,7 +46,7 @@ clean:  ## remove the environment, caches and build output; runs/ stays
 # The environment. $(READY) is written last and holds this folder's path. So an environment that was interrupted, moved
 # or copied here from elsewhere is made anew, as is one whose Python is gone or not the one asked for; where only
 # the lock or pyproject.toml changed, the difference is installed.
-minor = $(filter 3.8 3.9 3.10,$(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null))
+minor = $(filter 3.8 3.9 3.10,$(shell '$(1)' -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null))
 usable := $(filter $(if $(PYTHON),$(call minor,$(PYTHON)),3.%),$(call minor,$(BIN)/python))
 ifneq "$(shell cat $(READY) 2>/dev/null)" "$(CURDIR)"
 usable :=
@@ -57,16 +57,15 @@ endif
 
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-# setuptools and wheel go first, so that whatever comes as source only (ml-collections for Python 3.8 and 3.9) is built
-# by hashed tools as well, and not by ones that pip would fetch for the occasion.
+# setuptools goes first, so that what comes as source only (ml-collections for Python 3.8 and 3.9) is built by a hashed
+# one as well, and not by one that pip would fetch for the occasion.
 $(READY): requirements.lock pyproject.toml
 ifeq "$(usable)" ""
 	@python=$$(PYTHON='$(PYTHON)' .ci/find-python) && echo "Making $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 endif
 	@rm -f $@
 	@echo "Installing the packages of requirements.lock (up to 600 MB to download)"
-	@sed -n -e '/^setuptools==/,/[^\]$$/p' -e '/^wheel==/,/[^\]$$/p' requirements.lock | \
-	    $(PIP) install --require-hashes -r /dev/stdin
-	@$(PIP) install --require-hashes --no-build-isolation -r requirements.lock
+	@sed -n '/^setuptools==/,/[^\]$$/p' requirements.lock | $(PIP) install --require-hashes -r /dev/stdin
+	@$(PIP) install --require-hashes --no-build-isolation --use-pep517 -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@echo '$(CURDIR)' > $@

@@ -1,0 +1,43 @@
+"""A training loop and Keras callbacks for TensorFlow 2.9 on Cloud TPU, GPUs and laptops.
+
+The names below load TensorFlow at first use, so that `import tpuloop` itself is quick.
+"""
+
+import importlib
+from typing import Any, List
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "ArraySource": "tpuloop.data.arrays",
+    "Callback": "tpuloop.hooks",
+    "CheckpointError": "tpuloop.checkpoint.commit",
+    "DataError": "tpuloop.data.checks",
+    "DataSets": "tpuloop.data.sample",
+    "LoopSettings": "tpuloop.settings",
+    "Mean": "tpuloop.engine.mean",
+    "Progress": "tpuloop.callbacks.progress",
+    "Recipe": "tpuloop.commands.recipe",
+    "Runtime": "tpuloop.runtime",
+    "RuntimeUnavailable": "tpuloop.runtime",
+    "Source": "tpuloop.data.source",
+    "StepTrace": "tpuloop.engine.trace",
+    "TensorBoardScalars": "tpuloop.callbacks.tensorboard",
+    "TrainLoop": "tpuloop.loop",
+    "UsageError": "tpuloop.errors",
+    "run": "tpuloop.commands.program",
+}
+
+__all__ = sorted(_WHERE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_WHERE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *_WHERE})

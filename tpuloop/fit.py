@@ -11,6 +11,7 @@ from tpuloop.data.checks import DataError
 from tpuloop.data.feed import Feed
 from tpuloop.engine.pacing import Pacer, nearest_boundary, next_multiple
 from tpuloop.engine.trace import RunningMeans
+from tpuloop.errors import UsageError
 from tpuloop.hooks import Hooks
 
 logger = logging.getLogger("tpuloop")
@@ -42,7 +43,7 @@ class Schedule:
         for name in ("steps", "epochs", "steps_per_epoch", "eval_every"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be an integer of at least 1, or None; it is {value!r}")
+                raise UsageError(f"{name} must be an integer of at least 1, or None; it is {value!r}")
 
     @property
     def by_pass(self) -> bool:
@@ -56,14 +57,14 @@ class Schedule:
           ValueError: for steps and epochs given both, or epochs of endless data without a length.
         """
         if self.steps is not None and self.epochs is not None:
-            raise ValueError(f"give steps or epochs, not both: they are {self.steps} and {self.epochs}")
+            raise UsageError(f"give steps or epochs, not both: they are {self.steps} and {self.epochs}")
         if self.steps is not None:
             per_epoch = self.steps_per_epoch or feed.steps_per_epoch or self.eval_every
             return dataclasses.replace(self, steps_per_epoch=per_epoch)
         epochs = 1 if self.epochs is None else self.epochs
         per_epoch = self.steps_per_epoch or feed.steps_per_epoch
         if per_epoch is None and feed.endless:
-            raise ValueError("the data never ends, so an epoch has no end: give steps, or steps_per_epoch")
+            raise UsageError("the data never ends, so an epoch has no end: give steps, or steps_per_epoch")
         steps = None if per_epoch is None else per_epoch * epochs
         return dataclasses.replace(self, steps=steps, epochs=epochs, steps_per_epoch=per_epoch)
 
@@ -105,17 +106,20 @@ class Fit:
         self._logs: Dict[str, float] = {}
         self._val_logs: Dict[str, float] = {}
         self._saved_step: Optional[int] = None
+        self._evaluated_step: Optional[int] = None
+        self._finished_before = False
+        self._ended_by_itself = False  # Data that ended or a callback that stopped it, before the last step.
 
     def run(self) -> tf.keras.callbacks.History:
         """The whole run; see `TrainLoop.fit` for its order."""
         self._restore()
         schedule = self._schedule
-        if schedule.steps is not None and self._step >= schedule.steps:
-            logger.info("nothing to do: step %d of %d is done", self._step, schedule.steps)
+        if self._finished_before or schedule.steps is not None and self._step >= schedule.steps:
+            logger.info("nothing to do: the run has ended at step %d", self._step)
             self._model.history = self._hooks.history
             self._hooks.history.on_train_begin()
             return self._hooks.history
-        self._loop._stop.clear()
+        self._loop._stop.forget_obeyed()
         self._model.stop_training = False
         failed = True
         try:
@@ -128,6 +132,7 @@ class Fit:
             self._train()
             self._save()
             self._hooks.call("on_train_end", self._logs)
+            self._loop._stop.obeyed()
             failed = False
         finally:
             self._hooks.close(failed=failed)
@@ -137,8 +142,14 @@ class Fit:
     def _step(self) -> int:
         return int(self._loop.step.numpy())
 
+    @property
+    def _target(self) -> List[Optional[int]]:
+        """What the run was asked to reach."""
+        return [self._schedule.steps, self._schedule.epochs]
+
     def _restore(self) -> None:
         record = self._store.restore() if self._store is not None else None
+        self._finished_before = record is not None and record["finished_target"] == self._target
         if record is not None:
             self._saved_step = record["step"]
             self._epoch = record["epoch"]
@@ -162,8 +173,10 @@ class Fit:
         self._model._train_counter.assign(self._step)
         while True:
             step = self._step
-            if step == feed_end or step == self._schedule.steps:
+            if step in (feed_end, self._schedule.steps):
                 break
+            if self._loop._stop.is_set():
+                return
             if not self._epoch_open:
                 self._begin_epoch()
             self._hooks.on_train_batch_begin(step - self._epoch_start, step=step)
@@ -178,8 +191,10 @@ class Fit:
                 iterator = self._feed_from(0).iterator(self._loop.runtime.strategy)
             elif self._model.stop_training:
                 break
-        if self._schedule.steps is not None and self._step < self._schedule.steps and not self._model.stop_training:
-            logger.warning("the data ended at step %d, before step %d", self._step, self._schedule.steps)
+        target = self._schedule.steps
+        if target is not None and self._step < target and not self._model.stop_training:
+            logger.warning("the data ended at step %d, before step %d", self._step, target)
+        self._ended_by_itself = target is None or self._step < target
         if self._epoch_open:
             self._end_epoch()
 
@@ -208,7 +223,7 @@ class Fit:
         if self._loop._stop.is_set():
             return
         every = self._schedule.eval_every
-        if self._evaluate is not None and every is not None and step % every == 0:
+        if every is not None and (step % every == 0 or step == self._schedule.steps):
             self._run_evaluation()
         if self._schedule.steps_per_epoch == step - self._epoch_start:
             self._end_epoch()
@@ -225,7 +240,7 @@ class Fit:
         self._hooks.call("on_epoch_begin", self._epoch, {})
 
     def _end_epoch(self) -> None:
-        if self._evaluate is not None and self._schedule.eval_every is None:
+        if self._schedule.eval_every is None or self._ended_by_itself:
             self._run_evaluation()
             if self._loop._stop.is_set():
                 return
@@ -236,8 +251,12 @@ class Fit:
         self._epoch_start = self._step
 
     def _run_evaluation(self) -> None:
+        """Evaluates, unless that was done at this step or there is nothing to evaluate on."""
+        if self._evaluate is None or self._evaluated_step == self._step:
+            return
         logs = self._evaluate()
         if logs is not None:
+            self._evaluated_step = self._step
             self._val_logs = {f"val_{name}": value for name, value in logs.items()}
 
     def _next_pass(self) -> bool:
@@ -260,6 +279,7 @@ class Fit:
         record = {
             "epoch": self._epoch,
             "epoch_start": self._epoch_start,
+            "finished_target": self._target if self._ended_by_itself else None,
             "seed": settings.seed,
             "replicas": self._loop.runtime.replicas,
             "versions": {"tensorflow": tf.__version__},

@@ -9,6 +9,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from tpuloop.errors import UsageError
 
 _keras = tf.keras.callbacks
 
@@ -20,14 +21,14 @@ def refuse_unusable(callback: object) -> None:
       ValueError: with what to use instead.
     """
     if not isinstance(callback, _keras.Callback):
-        raise ValueError(f"{callback!r} is not a callback: it must derive from tf.keras.callbacks.Callback")
+        raise UsageError(f"{callback!r} is not a callback: it must derive from tf.keras.callbacks.Callback")
     if isinstance(callback, _keras.BackupAndRestore):
-        raise ValueError(
+        raise UsageError(
             "BackupAndRestore keeps a second state beside the loop's own and goes back to the start of an epoch: "
             "give TrainLoop a workdir instead, and a run resumes at the step it stopped at"
         )
     if isinstance(callback, _keras.ProgbarLogger):
-        raise ValueError("ProgbarLogger counts calls as steps: use tpuloop.Progress instead")
+        raise UsageError("ProgbarLogger counts calls as steps: use tpuloop.Progress instead")
 
 
 def next_boundary(callback: _keras.Callback, step: int) -> Optional[int]:

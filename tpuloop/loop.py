@@ -12,6 +12,7 @@ from tpuloop.checkpoint.store import CheckpointStore
 from tpuloop.data.arrays import without_none
 from tpuloop.data.checks import DataError
 from tpuloop.data.feed import Feed, FeedRules, eval_feed, train_feed
+from tpuloop.data.source import as_source
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
@@ -23,6 +24,7 @@ from tpuloop.engine.randomness import current_seed, seed_random_layers
 from tpuloop.engine.step import GlobalStep
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import RunningMeans
+from tpuloop.errors import UsageError
 from tpuloop.fit import Fit, Schedule
 from tpuloop.hooks import Hooks
 from tpuloop.runtime import Runtime, check_tensorflow_version
@@ -93,7 +95,7 @@ class TrainLoop(tf.Module):
                     loss_weights=loss_weights,
                 )
         if self.settings.accumulate_steps > 1 and not self._owns_train_step():
-            raise ValueError(
+            raise UsageError(
                 f"accumulate_steps={self.settings.accumulate_steps} has no effect on a train_step of your own: "
                 "accumulate there, or override forward_loss instead"
             )
@@ -224,7 +226,7 @@ class TrainLoop(tf.Module):
         """
         optimizer = getattr(self.model, "optimizer", None)
         if optimizer is None:
-            raise ValueError(
+            raise UsageError(
                 f"the model {self.model.name!r} has no optimizer: compile it, or give TrainLoop(model, optimizer=...)"
             )
         return optimizer
@@ -286,16 +288,17 @@ class TrainLoop(tf.Module):
         data = without_none(data, y, sample_weight)
         if validation_data is not None:
             if eval_data is not None:
-                raise ValueError("eval_data and validation_data are two names for one thing: give one of them")
+                raise UsageError("eval_data and validation_data are two names for one thing: give one of them")
             eval_data = validation_data
         schedule = Schedule(steps=steps, epochs=epochs, steps_per_epoch=steps_per_epoch, eval_every=eval_every)
         hooks = Hooks(callbacks)
         rules = self._feed_rules()
         evaluation = None
         if eval_data is not None:
-            evaluation = self._eval_feed(eval_data, batch_size, eval_steps)
+            own_batches = as_source(eval_data) is None
+            evaluation = self._eval_feed(eval_data, None if own_batches else batch_size, eval_steps)
         elif eval_every is not None or eval_steps is not None:
-            raise ValueError("eval_every and eval_steps need eval_data")
+            raise UsageError("eval_every and eval_steps need eval_data")
 
         def feed_from(step: int) -> Feed:
             return train_feed(
@@ -376,7 +379,7 @@ class TrainLoop(tf.Module):
     def checkpoints(self) -> CheckpointStore:
         """The checkpoints of this loop in its workdir."""
         if not self.workdir:
-            raise ValueError("the loop has no workdir: give TrainLoop(model, workdir=...)")
+            raise UsageError("the loop has no workdir: give TrainLoop(model, workdir=...)")
         return CheckpointStore(
             directory=os.path.join(self.workdir, "checkpoints"), objects={"loop": self}, keep=self.settings.keep
         )
@@ -425,7 +428,9 @@ class TrainLoop(tf.Module):
 
     def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-            raise ValueError(f"the number of evaluation steps must be an integer of at least 1, or None; it is {steps!r}")
+            raise UsageError(
+                f"the number of evaluation steps must be an integer of at least 1, or None; it is {steps!r}"
+            )
         pad = not _overrides(self.model, "test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
 
@@ -500,9 +505,7 @@ class _Engines:
             counters = [loop.step, loop.model._train_counter] if count_for_keras else [loop.step]
             self._made[key] = self._loop(
                 loop,
-                GlobalStep(
-                    strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed
-                ),
+                GlobalStep(strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed),
                 counters=counters,
                 metrics=loop._reported_metrics(own_step="train_step"),
                 halt_on_nonfinite=halt_on_nonfinite,
@@ -598,7 +601,7 @@ def _check_built_in_scope(model: tf.keras.Model, runtime: Runtime) -> None:
         return
     for variable in model.variables:
         if not runtime.strategy.extended.variable_created_in_scope(variable):
-            raise ValueError(
+            raise UsageError(
                 f"the variable {variable.name!r} of the model {model.name!r} was made outside the scope of the "
                 f"{runtime.replicas} replicas: build the model inside `with runtime.scope():`"
             )

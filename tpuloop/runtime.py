@@ -8,6 +8,8 @@ from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
 
+from tpuloop.errors import UsageError
+
 logger = logging.getLogger("tpuloop")
 
 ACCELERATORS = ("auto", "tpu", "gpu", "cpu")
@@ -64,14 +66,14 @@ class Runtime:
         """
         check_tensorflow_version()
         if accelerator not in ACCELERATORS:
-            raise ValueError(f"accelerator {accelerator!r} is unknown: use one of {', '.join(ACCELERATORS)}")
+            raise UsageError(f"accelerator {accelerator!r} is unknown: use one of {', '.join(ACCELERATORS)}")
         if tpu is not None and accelerator not in ("auto", "tpu"):
-            raise ValueError(f"tpu={tpu!r} contradicts accelerator={accelerator!r}: leave one of them out")
+            raise UsageError(f"tpu={tpu!r} contradicts accelerator={accelerator!r}: leave one of them out")
         if replicas is not None and replicas < 1:
-            raise ValueError(f"replicas must be at least 1; it is {replicas}")
+            raise UsageError(f"replicas must be at least 1; it is {replicas}")
         if accelerator == "tpu" or tpu is not None:
             if replicas is not None:
-                raise ValueError("replicas cannot be chosen on a TPU: its cores are the replicas; leave it out")
+                raise UsageError("replicas cannot be chosen on a TPU: its cores are the replicas; leave it out")
             return _tpu_runtime(tpu)
         if accelerator == "gpu":
             return _gpu_runtime(replicas, "as asked for")

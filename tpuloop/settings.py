@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Optional, Union
 
+from tpuloop.errors import UsageError
+
 LOOPS = ("graph", "host")
 
 
@@ -35,13 +37,13 @@ class LoopSettings:
 
     def __post_init__(self):
         if not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
-            raise ValueError(f"seed must be an integer from 0 to 2**62 - 1; it is {self.seed!r}")
+            raise UsageError(f"seed must be an integer from 0 to 2**62 - 1; it is {self.seed!r}")
         if self.steps_per_loop != "auto":
             _check_count("steps_per_loop", self.steps_per_loop, or_else=', or "auto"')
         if self.loop not in LOOPS:
-            raise ValueError(f"loop must be one of {', '.join(LOOPS)}; it is {self.loop!r}")
+            raise UsageError(f"loop must be one of {', '.join(LOOPS)}; it is {self.loop!r}")
         if self.clip_norm is not None and not self.clip_norm > 0:
-            raise ValueError(f"clip_norm must be positive or None; it is {self.clip_norm!r}")
+            raise UsageError(f"clip_norm must be positive or None; it is {self.clip_norm!r}")
         _check_count("accumulate_steps", self.accumulate_steps)
         if self.save_every is not None:
             _check_count("save_every", self.save_every, or_else=", or None")
@@ -50,4 +52,4 @@ class LoopSettings:
 
 def _check_count(name: str, value: object, or_else: str = "") -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
+        raise UsageError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")

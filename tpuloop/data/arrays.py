@@ -5,8 +5,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from tpuloop.data.checks import DataError
 from tpuloop.data.source import Source
-
 
 _ROWS_AT_ONCE = 1024
 
@@ -30,11 +30,11 @@ class ArraySource(Source):
         arrays = tf.nest.map_structure(_to_array, arrays)
         lengths = [len(array) if array.ndim else None for array in tf.nest.flatten(arrays)]
         if not lengths or None in lengths or len(set(lengths)) != 1:
-            raise ValueError(f"arrays must have one first dimension, the number of examples; theirs are {lengths}")
+            raise DataError(f"arrays must have one first dimension, the number of examples; theirs are {lengths}")
         if lengths[0] == 0:
-            raise ValueError("the data is empty: the arrays hold 0 examples")
+            raise DataError("the data is empty: the arrays hold 0 examples")
         if lengths[0] > np.iinfo(np.int32).max:
-            raise ValueError(f"{lengths[0]} examples are more than the 2**31 - 1 that index_shuffle orders")
+            raise DataError(f"{lengths[0]} examples are more than the 2**31 - 1 that index_shuffle orders")
         self._arrays = arrays
         self._size = lengths[0]
         self._shuffle = shuffle

@@ -4,8 +4,10 @@ from typing import Any, List, Optional, Tuple
 
 import tensorflow as tf
 
+from tpuloop.errors import UsageError
 
-class DataError(ValueError):
+
+class DataError(UsageError):
     """Data that cannot be used as it is; the message names the feature, the number and the remedy."""
 
 
@@ -61,9 +63,7 @@ def check_divides(batch_size: int, replicas: int) -> None:
     if batch_size % replicas:
         lower = batch_size // replicas * replicas
         choices = f"{lower} or {lower + replicas}" if lower else str(replicas)
-        raise DataError(
-            f"the global batch of {batch_size} does not divide into {replicas} replicas: use {choices}"
-        )
+        raise DataError(f"the global batch of {batch_size} does not divide into {replicas} replicas: use {choices}")
 
 
 def named_specs(spec: Any, prefix: str = "element") -> List[Tuple[str, tf.TypeSpec]]:

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.optimize import apply_summed, loss_scale, sum_over_replicas, weighted_gradients
+from tpuloop.errors import UsageError
 
 Forward = Callable[[Any], Tuple[Mean, Dict[str, Mean]]]
 
@@ -37,7 +38,7 @@ def accumulated_update(
     """
     size = tf.nest.flatten(batch)[0].shape[0]
     if size is None or size % parts:
-        raise ValueError(
+        raise UsageError(
             f"accumulate_steps={parts} does not divide a replica's batch of {'unknown size' if size is None else size}: "
             "choose a global batch that is a static multiple of replicas x accumulate_steps"
         )

@@ -12,6 +12,7 @@ from keras.engine import compile_utils
 
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.step import example_mask
+from tpuloop.errors import UsageError
 
 
 class Targets(NamedTuple):
@@ -62,7 +63,7 @@ def compiled_loss(model: tf.keras.Model, targets: Targets) -> Tuple[Mean, Dict[s
       ValueError: where the model has no compiled loss, or an output's loss is not per example.
     """
     if not _has_loss(model):
-        raise ValueError(
+        raise UsageError(
             f"the model {model.name!r} has no loss: compile it with one, give TrainLoop(model, loss=...), "
             "or override forward_loss or train_step"
         )
@@ -85,7 +86,7 @@ def compiled_loss(model: tf.keras.Model, targets: Targets) -> Tuple[Mean, Dict[s
             values = values * tf.cast(loss_weight, values.dtype)
         total = values if total is None else total + values
     if total is None:
-        raise ValueError(
+        raise UsageError(
             f"none of the outputs {list(container._output_names)} of the model {model.name!r} has both a loss and a label"
         )
     return Mean(total), by_output if len(container._output_names) > 1 else {}
@@ -117,7 +118,7 @@ def _per_example(
     # `call` and not `__call__`: the latter reduces, and under a strategy refuses the AUTO reduction.
     values = loss.call(labels, matched)
     if values.shape.rank == 0:
-        raise ValueError(
+        raise UsageError(
             f"the loss {loss.name!r} gives one scalar for the whole batch, so it cannot be averaged over replicas: "
             "return one value per example, or override forward_loss"
         )

@@ -13,14 +13,21 @@ class StopFlag:
         # On the host and outside any strategy: a mirrored variable could not be set while a call runs.
         with tf.init_scope(), tf.device("CPU:0"):
             self.variable = tf.Variable(False, trainable=False, name="stop")
+        self._obeyed = False
 
     def set(self) -> None:
         """The loop ends at the next step."""
         self.variable.assign(True)
 
-    def clear(self) -> None:
-        """The loop may run again."""
-        self.variable.assign(False)
+    def obeyed(self) -> None:
+        """The run that was to end has ended."""
+        self._obeyed = self.is_set()
+
+    def forget_obeyed(self) -> None:
+        """Another run begins: a request that an earlier one obeyed is over, one that came since then stands."""
+        if self._obeyed:
+            self.variable.assign(False)
+            self._obeyed = False
 
     def is_set(self) -> bool:
         """Whether the loop was asked to end."""

@@ -1,0 +1,130 @@
+"""From a recipe to a loop: data, model, optimizer, settings."""
+
+import importlib
+from typing import Any, Callable, Optional, Type
+
+import tensorflow as tf
+
+from tpuloop.commands.named import checked_arguments, load_function
+from tpuloop.commands.optimizer import make_optimizer
+from tpuloop.commands.recipe import Recipe, check_choice
+from tpuloop.data.sample import DATA_SETS, DataSets
+from tpuloop.errors import UsageError
+from tpuloop.loop import TrainLoop
+from tpuloop.runtime import Runtime
+from tpuloop.settings import LoopSettings
+
+
+def load_data(recipe: Recipe) -> DataSets:
+    """The data that a recipe names: a data set of ours, or what the user's function gives (a DataSets, or a pair).
+
+    Raises:
+      UsageError: for a name or argument that does not exist.
+    """
+    name = recipe.data["name"]
+    if ":" in name:
+        function = load_function(name, what="data")
+    else:
+        check_choice("data", name, DATA_SETS)
+        function = DATA_SETS[name]
+    given = {key: value for key, value in recipe.data.items() if key != "name"}
+    data = function(**checked_arguments(function, given, what=f"data {name!r}"))
+    return as_data_sets(data, what=f"data {name!r}")
+
+
+def as_data_sets(data: Any, *, what: str) -> DataSets:
+    """`data` itself, or a pair of training and evaluation data as DataSets.
+
+    Raises:
+      UsageError: for anything else.
+    """
+    if isinstance(data, DataSets):
+        return data.resolved()
+    if isinstance(data, tuple) and len(data) == 2:
+        return DataSets(train=data[0], evaluation=data[1]).resolved()
+    raise UsageError(
+        f"{what} must return a tpuloop.DataSets or a pair (train, evaluation); it gave a {type(data).__name__}"
+    )
+
+
+def build_model(recipe: Recipe, data: DataSets, runtime: Runtime) -> tf.keras.Model:
+    """The model that a recipe names, with its loss and optimizer, unless the user's function compiled it.
+
+    Raises:
+      UsageError: for a name or argument that does not exist or makes no model.
+    """
+    models = importlib.import_module("tpuloop.models")
+    name = recipe.model["name"]
+    if ":" in name:
+        builder, task = load_function(name, what="model"), "classification"
+    else:
+        check_choice("model", name, models.REGISTRY)
+        builder, task = models.REGISTRY[name].builder(), models.REGISTRY[name].task
+    given = {key: value for key, value in recipe.model.items() if key != "name"}
+    arguments = checked_arguments(builder, given, what=f"model {name!r}", offered=data.model_arguments)
+    with runtime.scope():
+        try:
+            model = builder(**arguments)
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"model {name!r} cannot be built: {str(error).splitlines()[0]}") from error
+        check_is_model(model, what=f"model {name!r}")
+        if model.optimizer is None:
+            tasks = importlib.import_module("tpuloop.models.tasks")
+            chosen = tasks.TASKS[task]
+            model.compile(make_optimizer(recipe.optimizer), loss=chosen.loss(), metrics=chosen.metrics())
+    return model
+
+
+def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool) -> tf.keras.Model:
+    """The model of a script, with the recipe's optimizer unless it comes compiled. In the strategy's scope.
+
+    Args:
+      optimizer_asked: whether the command line names an optimizer or a learning rate.
+
+    Raises:
+      UsageError: where the function returns no model, or the command line's optimizer would have no effect.
+    """
+    model = function(recipe)
+    check_is_model(model, what="model()")
+    if model.optimizer is None:
+        model.compile(make_optimizer(recipe.optimizer))
+    elif optimizer_asked:
+        raise UsageError(
+            "--optimizer and --learning_rate have no effect: the program's model comes compiled with its own optimizer"
+        )
+    return model
+
+
+def check_is_model(model: Any, *, what: str) -> None:
+    """Raises a UsageError where a user's function did not return a Keras model."""
+    if not isinstance(model, tf.keras.Model):
+        raise UsageError(f"{what} must return a Keras model; it returned a {type(model).__name__}")
+
+
+def prepare(recipe: Recipe) -> None:
+    """What must be set before a model is built: the precision of its layers, and the seed of its weights."""
+    tf.keras.mixed_precision.set_global_policy(
+        recipe.mixed_precision if recipe.mixed_precision == "float32" else f"mixed_{recipe.mixed_precision}"
+    )
+    tf.keras.utils.set_random_seed(recipe.seed)
+
+
+def make_loop(
+    recipe: Recipe,
+    model: tf.keras.Model,
+    runtime: Runtime,
+    *,
+    workdir: Optional[str],
+    loop_class: Type[TrainLoop] = TrainLoop,
+) -> TrainLoop:
+    """The loop of a recipe around a compiled model."""
+    settings = LoopSettings(
+        seed=recipe.seed,
+        steps_per_loop=recipe.steps_per_loop,
+        loop="host" if recipe.eager else "graph",
+        clip_norm=recipe.clip_norm,
+        accumulate_steps=recipe.accumulate_steps,
+        save_every=recipe.save_every,
+        keep=recipe.keep,
+    )
+    return loop_class(model, runtime=runtime, workdir=workdir, settings=settings)

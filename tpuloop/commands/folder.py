@@ -1,0 +1,118 @@
+"""The folder of a run, and the recipe it belongs to."""
+
+import json
+import os
+import platform
+from typing import Any, Dict, Mapping, Optional
+
+import tensorflow as tf
+
+import tpuloop
+from tpuloop.checkpoint import commit
+from tpuloop.commands.recipe import recipe_differences
+from tpuloop.errors import UsageError
+
+CONFIG_FILE = "config.json"
+
+
+class RunFolder:
+    """WORKDIR: one run, which the same command continues.
+
+    Raises:
+      UsageError: for a path that is no folder.
+    """
+
+    def __init__(self, path: str):
+        self.path = path
+        if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
+            raise UsageError(f"--workdir={path} is a file: give a folder")
+
+    @property
+    def checkpoints(self) -> str:
+        """The folder of the checkpoints."""
+        return os.path.join(self.path, "checkpoints")
+
+    @property
+    def events(self) -> str:
+        """The folder of the TensorBoard events."""
+        return os.path.join(self.path, "events")
+
+    def config(self) -> Optional[Dict[str, Any]]:
+        """What `record` wrote, or None in a folder without a run.
+
+        Raises:
+          UsageError: where the file cannot be read.
+        """
+        path = os.path.join(self.path, CONFIG_FILE)
+        if not tf.io.gfile.exists(path):
+            return None
+        try:
+            with tf.io.gfile.GFile(path) as file:
+                config = json.loads(file.read())
+            config["recipe"].items()
+        except (OSError, tf.errors.OpError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"{path} is damaged ({type(error).__name__}): restore it, or use another workdir"
+            ) from error
+        return config
+
+    def check_same_recipe(self, recipe: Mapping[str, Any]) -> None:
+        """Refuses to continue a run with a recipe that computes something else.
+
+        Raises:
+          UsageError: naming what differs; also for checkpoints that belong to no recipe.
+        """
+        config = self.config()
+        if config is None:
+            if commit.committed_steps(self.checkpoints):
+                raise UsageError(f"{self.path} has checkpoints and no {CONFIG_FILE}: use another workdir")
+            return
+        differences = recipe_differences(config["recipe"], recipe)
+        if differences:
+            raise UsageError(
+                f"{self.path} belongs to a run with another recipe ({'; '.join(differences)}): "
+                "use another workdir, or the same recipe"
+            )
+
+    def record(self, recipe: Mapping[str, Any], *, program: str, flags: Mapping[str, Any]) -> None:
+        """Makes the folder and writes its config file, if there is none.
+
+        Args:
+          program: "tpuloop", or the script whose model and data the run uses.
+          flags: what else was asked for on the command line.
+
+        Raises:
+          UsageError: where the folder cannot be written.
+        """
+        if self.config() is not None:
+            return
+        config = {
+            "recipe": recipe,
+            "program": program,
+            "flags": flags,
+            "versions": {
+                "tpuloop": tpuloop.__version__,
+                "tensorflow": tf.__version__,
+                "python": platform.python_version(),
+            },
+        }
+        path = os.path.join(self.path, CONFIG_FILE)
+        try:
+            tf.io.gfile.makedirs(self.path)
+            with tf.io.gfile.GFile(f"{path}.writing", "w") as file:
+                file.write(json.dumps(config, indent=1, sort_keys=True) + "\n")
+            tf.io.gfile.rename(f"{path}.writing", path, overwrite=True)
+        except (OSError, tf.errors.OpError) as error:
+            raise UsageError(f"--workdir={self.path} cannot be written: {str(error).splitlines()[0]}") from error
+
+    def finished_step(self, target: int) -> Optional[int]:
+        """The step of the newest checkpoint if it is intact and the run ended with it, else None."""
+        steps = commit.committed_steps(self.checkpoints)
+        if not steps:
+            return None
+        try:
+            record = commit.read_commit(self.checkpoints, steps[-1])
+        except commit.CheckpointError:
+            return None
+        ended = record.get("finished_target") == [target, None]
+        return steps[-1] if steps[-1] >= target or ended else None

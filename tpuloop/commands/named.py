@@ -1,0 +1,58 @@
+"""Functions that a recipe names, and the arguments it gives them."""
+
+import importlib
+import inspect
+import os
+import sys
+from typing import Any, Callable, Dict, Mapping
+
+from tpuloop.commands.recipe import suggestion
+from tpuloop.errors import UsageError
+
+
+def load_function(reference: str, *, what: str) -> Callable[..., Any]:
+    """The function that `module:function` names; the module may lie in the working directory.
+
+    Raises:
+      UsageError: where there is no such module or function.
+    """
+    module_name, _, function_name = reference.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise UsageError(f"{what} {reference!r}: the module cannot be imported: {error}") from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise UsageError(
+            f"{what} {reference!r}: the module {module_name!r} has no function {function_name!r}"
+            f"{suggestion(function_name, vars(module))}"
+        )
+    return function
+
+
+def checked_arguments(
+    function: Callable[..., Any], given: Mapping[str, Any], *, what: str, offered: Mapping[str, Any] = {}
+) -> Dict[str, Any]:
+    """The keyword arguments for `function`: all of `given`, and of `offered` those it takes.
+
+    Raises:
+      UsageError: for an argument it does not take, with the one probably meant, or one that is missing.
+    """
+    parameters = inspect.signature(function).parameters
+    takes_any = any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
+    names = [
+        name
+        for name, parameter in parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    for name in given:
+        if name not in names and not (takes_any and name not in offered):
+            raise UsageError(f"{what} takes no argument {name!r}{suggestion(name, names)}")
+    arguments = {name: value for name, value in offered.items() if name in names}
+    arguments.update(given)
+    for name in names:
+        if parameters[name].default is inspect.Parameter.empty and name not in arguments:
+            raise UsageError(f"{what} needs the argument {name!r}, which neither the recipe nor the data gives")
+    return arguments

@@ -1,0 +1,74 @@
+"""Keeps TensorFlow's start-up noise from the user, and lets its real warnings through."""
+
+import contextlib
+import logging
+import os
+import re
+import threading
+from typing import IO, Iterator
+
+# Said at every start on a machine without a GPU, or on any CPU: nothing that anybody must do something about.
+NOISE = re.compile(
+    "|".join(
+        (
+            r"Could not load dynamic library '(libcu|libnv|libTensorRT)",
+            r"Ignore above cudart dlerror",
+            r"failed call to cuInit",
+            r"Cannot dlopen some GPU libraries",
+            r"Skipping registering GPU devices",
+            r"kernel driver does not appear to be running on this host",
+            r"oneDNN custom operations are on",
+            r"This TensorFlow binary is optimized with",
+            r"To enable them in other operations, rebuild TensorFlow",
+            r"retrieving CUDA diagnostic information",
+            r"Not using CUDA",
+        )
+    ).encode()
+)
+_PYTHON_NOISE = re.compile(
+    r"AutoGraph could not transform|Cause: |To silence this warning, decorate|Please report this to the TensorFlow team"
+    r"|Using MirroredStrategy eagerly has significant overhead"
+)
+
+
+def set_log_level() -> None:
+    """Hides TensorFlow's C++ notes, not its warnings. Call it before TensorFlow is imported; a level set by the user stays."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+
+
+def filter_python_warnings() -> None:
+    """Hides AutoGraph's notes on functions it leaves as they are. Loads TensorFlow."""
+    import tensorflow as tf
+
+    tf.get_logger().addFilter(_not_noise)
+
+
+@contextlib.contextmanager
+def quiet_start(stream_fd: int = 2) -> Iterator[None]:
+    """While TensorFlow loads and looks for devices: drops the lines of NOISE written to standard error by C++ code.
+
+    Everything else passes at once, so that nothing is lost if the process dies.
+    """
+    kept = os.dup(stream_fd)
+    read_end, write_end = os.pipe()
+    os.dup2(write_end, stream_fd)
+    os.close(write_end)
+    reader = threading.Thread(target=_pass_on, args=(os.fdopen(read_end, "rb"), kept), daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        os.dup2(kept, stream_fd)  # Closes the pipe's last writer, which ends the reader.
+        reader.join()
+        os.close(kept)
+
+
+def _pass_on(lines: IO[bytes], target: int) -> None:
+    with lines:
+        for line in lines:
+            if not NOISE.search(line):
+                os.write(target, line)
+
+
+def _not_noise(record: logging.LogRecord) -> bool:
+    return not _PYTHON_NOISE.search(record.getMessage())

@@ -1,0 +1,173 @@
+"""What a run is: a recipe, checked before anything is built."""
+
+import dataclasses
+import difflib
+import os
+from typing import Any, Dict, List, Mapping, Optional, Union
+
+from tpuloop.errors import UsageError
+
+PRECISIONS = ("float32", "bfloat16", "float16")
+
+# What may change between two calls for one run, since it does not change what is computed.
+HOW_NOT_WHAT = ("steps_per_loop", "save_every", "keep", "eager")
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """One run, completely: the same recipe gives the same run.
+
+    Attributes:
+      model: "name" is one of the registry or `module:function`; the rest are arguments of its builder.
+      data: "name" is a data set's or `module:function`; the rest are its arguments.
+      optimizer: "name" is one of `commands/optimizer.py`; the rest, with learning_rate, are its arguments.
+      steps: the step to reach.
+      global_batch: examples a step, over all replicas.
+      eval_every: steps between evaluations; None for the end of each epoch.
+      save_every: steps between checkpoints; None for only one at the end.
+      keep: checkpoints that stay.
+      seed: of initial weights, the data's order and random layers.
+      steps_per_loop: the most steps in one compiled call, or "auto".
+      mixed_precision: "float32", "bfloat16" or "float16": what the layers compute in; variables stay float32.
+      clip_norm: the largest global norm of the gradient, or None.
+      accumulate_steps: parts each replica's batch is split into.
+      eager: run step by step from Python, for debugging.
+
+    Raises:
+      UsageError: naming the field, its value and what it may be.
+    """
+
+    model: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "mlp"})
+    data: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "digits"})
+    optimizer: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "adam", "learning_rate": 1e-3})
+    steps: int = 1000
+    global_batch: int = 64
+    eval_every: Optional[int] = None
+    save_every: Optional[int] = None
+    keep: int = 3
+    seed: int = 0
+    steps_per_loop: Union[int, str] = "auto"
+    mixed_precision: str = "float32"
+    clip_norm: Optional[float] = None
+    accumulate_steps: int = 1
+    eager: bool = False
+
+    def __post_init__(self):
+        for name in ("steps", "global_batch", "keep", "accumulate_steps"):
+            _check_count(name, getattr(self, name))
+        for name in ("eval_every", "save_every"):
+            if getattr(self, name) is not None:
+                _check_count(name, getattr(self, name))
+        if self.steps_per_loop != "auto":
+            _check_count("steps_per_loop", self.steps_per_loop, or_else=", or auto")
+        if not _is_int(self.seed) or not 0 <= self.seed < 2**32:
+            raise UsageError(f"seed must be an integer from 0 to 2**32 - 1; it is {self.seed!r}")
+        check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
+        if self.clip_norm is not None and not (_is_number(self.clip_norm) and self.clip_norm > 0):
+            raise UsageError(f"clip_norm must be a positive number or None; it is {self.clip_norm!r}")
+        for name in ("model", "data", "optimizer"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping) or not isinstance(value.get("name"), str) or not value["name"]:
+                raise UsageError(f"{name} must be a mapping with a name, such as {{'name': ...}}; it is {value!r}")
+        rate = self.optimizer.get("learning_rate")
+        if rate is not None and not (_is_number(rate) and rate > 0):
+            raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
+
+    def to_json(self) -> Dict[str, Any]:
+        """The recipe as plain JSON."""
+        return _plain(dataclasses.asdict(self))
+
+
+def make_recipe(*layers: Mapping[str, Any]) -> Recipe:
+    """A recipe from its defaults and `layers` of fields, later ones first in rank.
+
+    A nested field is merged key by key, unless the layer names another model, data set or optimizer: then the
+    arguments of the earlier one go with it.
+
+    Raises:
+      UsageError: for a field that no recipe has, with the name that was probably meant.
+    """
+    fields: Dict[str, Any] = {field.name: getattr(Recipe(), field.name) for field in dataclasses.fields(Recipe)}
+    for layer in layers:
+        for name, value in layer.items():
+            if name not in fields:
+                raise UsageError(f"a recipe has no field {name!r}{suggestion(name, fields)}")
+            if isinstance(fields[name], Mapping) and isinstance(value, Mapping):
+                kept = dict(fields[name])
+                if value.get("name", kept.get("name")) != kept.get("name"):
+                    # A learning rate belongs to the run rather than to one optimizer.
+                    kept = {"learning_rate": kept["learning_rate"]} if "learning_rate" in kept else {}
+                value = {**kept, **value}
+            fields[name] = value
+    return Recipe(**fields)
+
+
+def recipe_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:
+    """What of two recipes (as plain JSON) computes something else, one phrase a field."""
+    differences = []
+    for name in sorted({*old, *new} - set(HOW_NOT_WHAT)):
+        before, now = old.get(name), new.get(name)
+        if isinstance(before, Mapping) and isinstance(now, Mapping):
+            keys = sorted({*before, *now})
+            pairs = [(f"{name}.{key}", before.get(key), now.get(key)) for key in keys]
+        else:
+            pairs = [(name, before, now)]
+        differences += [f"{label} was {was!r} and is {is_!r}" for label, was, is_ in pairs if was != is_]
+    return differences
+
+
+def resolve_config_path(path: str) -> str:
+    """The file a --config flag means: as given, or the recipe of that name that ships with the package.
+
+    Raises:
+      UsageError: where there is neither.
+    """
+    file, _, argument = path.partition(":")
+    if os.path.isfile(file):
+        return path
+    name = os.path.splitext(os.path.basename(file))[0]
+    # Beside the package in a checkout, inside it once installed.
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    folders = [os.path.join(here, "configs"), os.path.join(os.path.dirname(here), "configs")]
+    shipped = {}
+    for folder in folders:
+        if os.path.isdir(folder):
+            for entry in sorted(os.listdir(folder)):
+                if entry.endswith(".py") and not entry.startswith("_"):
+                    shipped.setdefault(entry[:-3], os.path.join(folder, entry))
+    is_shipped_name = os.path.dirname(file) in ("", "configs")
+    if name in shipped and is_shipped_name:
+        return shipped[name] + (f":{argument}" if argument else "")
+    raise UsageError(f"--config={path}: there is no such file{suggestion(name, shipped)}")
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raises a UsageError that suggests the nearest of `choices` where `value` is none of them."""
+    if value not in choices:
+        listed = ", ".join(sorted(str(choice) for choice in choices))
+        raise UsageError(f"{name} {value!r} is unknown{suggestion(value, choices)}: use one of {listed}")
+
+
+def suggestion(name: Any, choices: Any) -> str:
+    """ ", did you mean ...?" where one of `choices` is close to `name`, else nothing."""
+    close = difflib.get_close_matches(str(name), [str(choice) for choice in choices], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _check_count(name: str, value: Any, or_else: str = "") -> None:
+    if not _is_int(value) or value < 1:
+        raise UsageError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
