@@ -109,7 +109,7 @@ class Hooks:
                 callback.on_steps_end(trace)
 
     def close(self, *, failed: bool) -> None:
-        """Closes every callback. After a failure, an error while closing is logged and the failure stays the one raised."""
+        """Closes every callback. After a failure, an error while closing is only logged: the failure is raised."""
         first: Optional[Exception] = None
         for callback in self.callbacks:
             try:

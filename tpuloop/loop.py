@@ -406,7 +406,7 @@ class TrainLoop(tf.Module):
         losses = () if _overrides(self.model, own_step) else _compiled_loss_metrics(self.model)
         kept = {id(metric) for metric in losses}
         found = list(self.model.metrics)
-        found += [module for module in self._flatten(predicate=lambda m: isinstance(m, tf.keras.metrics.Metric))]
+        found += self._flatten(predicate=lambda module: isinstance(module, tf.keras.metrics.Metric))
         metrics = []
         for metric in found:
             if id(metric) not in kept:
@@ -429,7 +429,7 @@ class TrainLoop(tf.Module):
     def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
             raise UsageError(
-                f"the number of evaluation steps must be an integer of at least 1, or None; it is {steps!r}"
+                f"evaluation steps must be an integer of at least 1, or None; they are {steps!r}"
             )
         pad = not _overrides(self.model, "test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)

@@ -125,7 +125,7 @@ def _first_available(replicas: Optional[int]) -> Runtime:
 
 
 def _tpu_hint() -> Optional[str]:
-    """What in the environment speaks for a TPU. Looks nothing up over the network, which may hang where there is none."""
+    """What in the environment speaks for a TPU. Asks no network, which may hang where there is none."""
     for name in ("TPU_NAME", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS"):
         if os.environ.get(name):
             return f"{name}={os.environ[name]}"

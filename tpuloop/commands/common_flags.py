@@ -4,6 +4,7 @@ import contextlib
 from typing import Any, Dict, List, Mapping, Optional
 
 from absl import flags
+from ml_collections import config_flags
 
 from tpuloop.commands import quiet
 from tpuloop.commands.recipe import Recipe, check_choice, make_recipe, resolve_config_path
@@ -33,8 +34,6 @@ def define_workdir_flag(help_text: str) -> None:
 def define_recipe_flags(*, with_config: bool = True) -> None:
     """What is trained. Each common field of a recipe has a flag of its own, which has the last word."""
     if with_config:
-        from ml_collections import config_flags
-
         config_flags.DEFINE_config_file(
             "config",
             None,

@@ -9,6 +9,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
 from absl import flags
 
 from tpuloop.commands import common_flags, quiet
+from tpuloop.commands.recipe import suggestion
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
@@ -114,6 +115,8 @@ def _parse_and_run(program: str, argv: Sequence[str], work: Callable[[], int]) -
 def _parse(program: str, argv: Sequence[str]) -> None:
     try:
         rest = FLAGS([program, *common_flags.with_shipped_config(list(argv))])[1:]
+    except flags.UnrecognizedFlagError as error:
+        raise UsageError(f"there is no flag --{error.flagname}{suggestion(error.flagname, set(FLAGS))}") from error
     except flags.Error as error:
         raise UsageError(_one_line(error)) from error
     except (

@@ -1,0 +1,78 @@
+"""The loop of a finished or interrupted run, restored from its folder, for commands that do not train."""
+
+import logging
+from typing import Any, NamedTuple, Optional
+
+from absl import flags
+
+from tpuloop.commands import common_flags
+from tpuloop.commands.recipe import Recipe, make_recipe
+from tpuloop.errors import UsageError
+
+FLAGS = flags.FLAGS
+logger = logging.getLogger("tpuloop")
+
+
+class RestoredRun(NamedTuple):
+    """A run as its newest valid checkpoint has it.
+
+    Attributes:
+      loop: with the restored model.
+      recipe: of the run.
+      data_sets: of the recipe.
+      step: steps that were done.
+    """
+
+    loop: Any
+    recipe: Recipe
+    data_sets: Any
+    step: int
+
+
+def define_restore_flags() -> None:
+    """The flags that `restore_run` reads."""
+    common_flags.define_workdir_flag("Folder of the run to use.")
+    common_flags.define_runtime_flags()
+
+
+def restore_run() -> RestoredRun:
+    """Builds the loop that the workdir's recipe says and restores its newest valid checkpoint. Loads TensorFlow.
+
+    Raises:
+      UsageError: where the workdir holds no run, or the run of a script.
+      CheckpointError: where none of its checkpoints can be used.
+    """
+    if not FLAGS.workdir:
+        raise UsageError("--workdir is missing: give the folder of a run")
+    runtime = common_flags.runtime_from_flags()
+    from tpuloop.commands import assemble
+    from tpuloop.commands.folder import CONFIG_FILE, RunFolder
+
+    config = RunFolder(FLAGS.workdir).config()
+    if config is None:
+        raise UsageError(f"--workdir={FLAGS.workdir} holds no run ({CONFIG_FILE} is missing): train there first")
+    if config["program"] != "tpuloop":
+        raise UsageError(
+            f"the run in {FLAGS.workdir} was made by {config['program']}, whose model and data only that program knows: "
+            "use TrainLoop.evaluate or predict there"
+        )
+    recipe = make_recipe(config["recipe"])
+    assemble.prepare(recipe)
+    data_sets = assemble.load_data(recipe)
+    model = assemble.build_model(recipe, data_sets, runtime)
+    loop = assemble.make_loop(recipe, model, runtime, workdir=FLAGS.workdir)
+    with runtime.scope():
+        record = loop.checkpoints().restore()
+    if record is None:
+        raise UsageError(f"--workdir={FLAGS.workdir} has no checkpoint yet: train there first")
+    logger.info("step %d of %s, on %s", record["step"], FLAGS.workdir, runtime.why)
+    return RestoredRun(loop, recipe, data_sets, record["step"])
+
+
+def batch_size(data: Any, recipe: Recipe) -> Optional[int]:
+    """The global batch for data that has none of its own: the flag's, else the recipe's."""
+    from tpuloop.data.source import as_source
+
+    if as_source(data) is None:
+        return None
+    return recipe.global_batch if FLAGS.global_batch is None else FLAGS.global_batch
