@@ -123,13 +123,17 @@ class Fit:
         self._model.stop_training = False
         failed = True
         try:
-            self._hooks.attach(
-                self._loop,
-                self._model,
-                {"verbose": 0, "epochs": schedule.epochs or 1, "steps": schedule.steps_per_epoch},
-            )
+            feed = self._feed_from(self._step)
+            params = {
+                "verbose": 0,
+                "epochs": schedule.epochs or 1,
+                "steps": schedule.steps_per_epoch,
+                "total_steps": schedule.steps,
+                "global_batch": feed.global_batch,
+            }
+            self._hooks.attach(self._loop, self._model, params)
             self._hooks.call("on_train_begin", {})
-            self._train()
+            self._train(feed)
             self._save()
             self._hooks.call("on_train_end", self._logs)
             self._loop._stop.obeyed()
@@ -160,8 +164,7 @@ class Fit:
             self._epoch = self._step // per_epoch
             self._epoch_start = self._epoch * per_epoch
 
-    def _train(self) -> None:
-        feed = self._feed_from(self._step)
+    def _train(self, feed: Feed) -> None:
         engine = self._loop._engines.training(
             self._loop,
             may_end=feed.may_end,

@@ -33,6 +33,12 @@ class Feed:
         """Whether the data may end at a step nobody knows beforehand."""
         return self.steps is None and not self.endless
 
+    @property
+    def global_batch(self) -> Optional[int]:
+        """The examples in a batch, where every batch has as many."""
+        shape = tf.nest.flatten(self.dataset.element_spec)[0].shape
+        return shape[0] if shape.rank else None
+
     def iterator(self, strategy: tf.distribute.Strategy) -> Any:
         """An iterator over the global batches, each split over the replicas in order."""
         options = tf.data.Options()
