@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ from tpuloop.data.source import as_source
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
-from tpuloop.engine.graph_loop import GraphLoop, HostLoop
+from tpuloop.engine.graph_loop import GraphLoop, HostLoop, default_summary_writer
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.optimize import minimize
 from tpuloop.engine.predict_loop import PredictLoop
@@ -500,14 +500,14 @@ class _Engines:
 
     def training(self, loop: TrainLoop, *, may_end: bool, halt_on_nonfinite: bool, count_for_keras: bool) -> Any:
         """The loop around `train_step`."""
-        key = ("train", may_end, halt_on_nonfinite, count_for_keras)
+        key = ("train", may_end, halt_on_nonfinite, count_for_keras, default_summary_writer())
         if key not in self._made:
             counters = [loop.step, loop.model._train_counter] if count_for_keras else [loop.step]
             self._made[key] = self._loop(
                 loop,
                 GlobalStep(strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed),
                 counters=counters,
-                metrics=loop._reported_metrics(own_step="train_step"),
+                metrics=lambda: loop._reported_metrics(own_step="train_step"),
                 halt_on_nonfinite=halt_on_nonfinite,
                 may_end=may_end,
             )
@@ -515,7 +515,7 @@ class _Engines:
 
     def evaluating(self, loop: TrainLoop, *, may_end: bool) -> Any:
         """The loop around `eval_step`."""
-        key = ("eval", may_end)
+        key = ("eval", may_end, default_summary_writer())
         if key not in self._made:
             own = _overrides(loop.model, "test_step")
             replica_step = (lambda pair: loop.eval_step(pair[0])) if own else loop.eval_step
@@ -528,7 +528,7 @@ class _Engines:
                     masked=not own,
                 ),
                 counters=[],
-                metrics=loop._reported_metrics(own_step="test_step"),
+                metrics=lambda: loop._reported_metrics(own_step="test_step"),
                 halt_on_nonfinite=False,
                 may_end=may_end,
             )
@@ -551,7 +551,7 @@ class _Engines:
         step: GlobalStep,
         *,
         counters: List[tf.Variable],
-        metrics: List[tf.keras.metrics.Metric],
+        metrics: Callable[[], List[tf.keras.metrics.Metric]],
         halt_on_nonfinite: bool,
         may_end: bool,
     ) -> Any:
@@ -560,7 +560,7 @@ class _Engines:
             step=step,
             stop=loop._stop,
             counters=counters,
-            results=lambda: _results(metrics),
+            results=lambda: _results(metrics()),  # Asked for late: a step of one's own may make them in its trace.
             halt_on_nonfinite=halt_on_nonfinite,
             data_may_end=may_end,
         )

@@ -5,6 +5,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Sequence,
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.ops import summary_ops_v2
 
 from tpuloop.engine.step import GlobalStep
 from tpuloop.engine.stop import StopFlag
@@ -188,13 +189,19 @@ def plain(results: Mapping[str, Any]) -> Dict[str, Any]:
 
 @contextlib.contextmanager
 def summary_step(step: tf.Tensor) -> Iterator[None]:
-    """Inside, `tf.summary` calls of the user's step are filed under `step`."""
+    """Inside, `tf.summary` calls of the user's step are filed under `step`, and under their own name."""
     previous = tf.summary.experimental.get_step()
     tf.summary.experimental.set_step(step)
     try:
-        yield
+        with tf.name_scope(""):  # Else the name of the loop's own operation stands before theirs.
+            yield
     finally:
         tf.summary.experimental.set_step(previous)
+
+
+def default_summary_writer() -> Any:
+    """The writer that `tf.summary` calls go to now, or None. A step keeps the one it was traced with."""
+    return summary_ops_v2._summary_state.writer
 
 
 def _components(batch: Any) -> Sequence[tf.Tensor]:
