@@ -167,11 +167,11 @@ class Fit:
     def _train(self, feed: Feed) -> None:
         engine = self._loop._engines.training(
             self._loop,
-            may_end=feed.may_end,
+            feed,
             halt_on_nonfinite=self._hooks.halts_on_nonfinite,
             count_for_keras=self._hooks.counts_every_step,
         )
-        iterator = feed.iterator(self._loop.runtime.strategy)
+        iterator = self._loop.iterator(feed)
         feed_end = None if feed.steps is None else self._step + feed.steps
         self._model._train_counter.assign(self._step)
         while True:
@@ -191,7 +191,7 @@ class Fit:
             if call.data_ended:
                 if not self._next_pass():
                     break
-                iterator = self._feed_from(0).iterator(self._loop.runtime.strategy)
+                iterator = self._loop.iterator(self._feed_from(0))
             elif self._model.stop_training:
                 break
         target = self._schedule.steps

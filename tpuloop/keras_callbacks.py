@@ -11,8 +11,6 @@ import tensorflow as tf
 
 from tpuloop.errors import UsageError
 
-_keras = tf.keras.callbacks
-
 
 def refuse_unusable(callback: object) -> None:
     """Refuses what cannot work in a loop.
@@ -20,53 +18,53 @@ def refuse_unusable(callback: object) -> None:
     Raises:
       ValueError: with what to use instead.
     """
-    if not isinstance(callback, _keras.Callback):
+    if not isinstance(callback, tf.keras.callbacks.Callback):
         raise UsageError(f"{callback!r} is not a callback: it must derive from tf.keras.callbacks.Callback")
-    if isinstance(callback, _keras.BackupAndRestore):
+    if isinstance(callback, tf.keras.callbacks.BackupAndRestore):
         raise UsageError(
             "BackupAndRestore keeps a second state beside the loop's own and goes back to the start of an epoch: "
             "give TrainLoop a workdir instead, and a run resumes at the step it stopped at"
         )
-    if isinstance(callback, _keras.ProgbarLogger):
+    if isinstance(callback, tf.keras.callbacks.ProgbarLogger):
         raise UsageError("ProgbarLogger counts calls as steps: use tpuloop.Progress instead")
 
 
-def next_boundary(callback: _keras.Callback, step: int) -> Optional[int]:
+def next_boundary(callback: tf.keras.callbacks.Callback, step: int) -> Optional[int]:
     """The next step after `step` (steps done) at whose end `callback` must be called, or None."""
-    if isinstance(callback, _keras.ModelCheckpoint) and callback.save_freq != "epoch":
+    if isinstance(callback, tf.keras.callbacks.ModelCheckpoint) and callback.save_freq != "epoch":
         return step + max(1, callback.save_freq - callback._batches_seen_since_last_saving)
-    if isinstance(callback, _keras.TensorBoard) and callback._should_trace:
+    if isinstance(callback, tf.keras.callbacks.TensorBoard) and callback._should_trace:
         # It starts a profile before batch `_start_batch` and ends it after batch `_stop_batch`, counted from 1.
         edges = [edge for edge in (callback._start_batch - 1, callback._stop_batch) if edge > step]
         return min(edges, default=None)
     return None
 
 
-def records_by_step(callback: _keras.Callback) -> bool:
+def records_by_step(callback: tf.keras.callbacks.Callback) -> bool:
     """Whether it lets the step's own `tf.summary` calls through at multiples of a step count."""
-    return isinstance(callback, _keras.TensorBoard) and callback.update_freq != "epoch"
+    return isinstance(callback, tf.keras.callbacks.TensorBoard) and callback.update_freq != "epoch"
 
 
-def before_call(callback: _keras.Callback, step: int) -> None:
+def before_call(callback: tf.keras.callbacks.Callback, step: int) -> None:
     """Before `on_train_batch_begin` of a call that starts after `step` steps."""
-    if isinstance(callback, _keras.TensorBoard):
+    if isinstance(callback, tf.keras.callbacks.TensorBoard):
         callback._global_train_batch = step  # The hook adds 1.
 
 
-def after_call(callback: _keras.Callback, step: int, *, batch: int, steps: int) -> None:
+def after_call(callback: tf.keras.callbacks.Callback, step: int, *, batch: int, steps: int) -> None:
     """Before `on_train_batch_end(batch)` of a call of `steps` steps that ended after `step` steps."""
-    if isinstance(callback, _keras.TensorBoard):
+    if isinstance(callback, tf.keras.callbacks.TensorBoard):
         callback._global_train_batch = step
-    if isinstance(callback, _keras.ModelCheckpoint):
+    if isinstance(callback, tf.keras.callbacks.ModelCheckpoint):
         # It adds up the distance to the batch it saw last, which is one short for the first call of a run.
         callback._last_batch_seen = batch - steps
 
 
-def release(callback: _keras.Callback) -> None:
+def release(callback: tf.keras.callbacks.Callback) -> None:
     """After an error: lets go of what a stock callback holds. Keras itself would leave it open."""
-    if isinstance(callback, _keras.CSVLogger) and getattr(callback, "csv_file", None) is not None:
+    if isinstance(callback, tf.keras.callbacks.CSVLogger) and getattr(callback, "csv_file", None) is not None:
         callback.csv_file.close()
-    if isinstance(callback, _keras.TensorBoard):
+    if isinstance(callback, tf.keras.callbacks.TensorBoard):
         if callback._prev_summary_state:
             callback._pop_writer()
         if callback._is_tracing:

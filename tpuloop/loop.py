@@ -350,7 +350,10 @@ class TrainLoop(tf.Module):
         hooks.attach(self, self.model, {"verbose": 0, "epochs": 1, "steps": feed.steps})
         with self.runtime.scope():
             self._build(feed.dataset.element_spec[0])
-            return self._run_evaluation(feed, hooks)
+            logs = self._run_evaluation(feed, hooks)
+        if logs is None:
+            raise UsageError("the evaluation was stopped by request_stop() before its end")
+        return logs
 
     def predict(self, data: Any, *, batch_size: Optional[int] = None, steps: Optional[int] = None) -> Any:
         """The model's outputs for all examples of `data` in their order, as NumPy.
@@ -362,7 +365,7 @@ class TrainLoop(tf.Module):
         """
         feed = self._eval_feed(data, batch_size, steps)
         with self.runtime.scope():
-            batches = list(self._engines.predicting(self).outputs(feed.iterator(self.runtime.strategy)))
+            batches = list(self._engines.predicting(self, feed).outputs(self.iterator(feed)))
         if not batches:
             raise DataError("the data is empty: it gave no batch")
         return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *batches)
@@ -385,6 +388,14 @@ class TrainLoop(tf.Module):
         )
 
     # What the loop does for itself.
+
+    def iterator(self, feed: Feed) -> Any:
+        """An iterator over the feed, as the loop's steps take its batches."""
+        return feed.iterator(self.runtime.strategy, whole=self.splits_on_host(feed))
+
+    def splits_on_host(self, feed: Feed) -> bool:
+        """Whether the steps slice the feed's batches themselves."""
+        return feed.splits_on_host(self.runtime.strategy, shared_memory=self.runtime.shared_memory)
 
     def _loss_and_means(self, batch: Any, *, training: bool) -> Tuple[Mean, Dict[str, Mean]]:
         result = self.forward_loss(batch, training=training)
@@ -428,9 +439,7 @@ class TrainLoop(tf.Module):
 
     def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-            raise UsageError(
-                f"evaluation steps must be an integer of at least 1, or None; they are {steps!r}"
-            )
+            raise UsageError(f"evaluation steps must be an integer of at least 1, or None; they are {steps!r}")
         pad = not _overrides(self.model, "test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
 
@@ -454,13 +463,13 @@ class TrainLoop(tf.Module):
         The state of the running epoch's metrics is put back afterwards.
         """
         metrics = self._reported_metrics(own_step="test_step")
-        engine = self._engines.evaluating(self, may_end=feed.may_end)
+        engine = self._engines.evaluating(self, feed)
         means, done, results = RunningMeans(), 0, {}
         with _set_aside(metrics, self.runtime.strategy):
             for metric in metrics:
                 metric.reset_state()
             hooks.call("on_test_begin", {})
-            iterator = feed.iterator(self.runtime.strategy)
+            iterator = self.iterator(feed)
             while feed.steps is None or done < feed.steps:
                 hooks.call("on_test_batch_begin", done, {})
                 left = _EVAL_STEPS_PER_CALL if feed.steps is None else feed.steps - done
@@ -498,24 +507,28 @@ class _Engines:
             self._made.clear()
             self._compiled_for = model.compiled_loss
 
-    def training(self, loop: TrainLoop, *, may_end: bool, halt_on_nonfinite: bool, count_for_keras: bool) -> Any:
+    def training(self, loop: TrainLoop, feed: Feed, *, halt_on_nonfinite: bool, count_for_keras: bool) -> Any:
         """The loop around `train_step`."""
-        key = ("train", may_end, halt_on_nonfinite, count_for_keras, default_summary_writer())
+        split = loop.splits_on_host(feed)
+        key = ("train", feed.may_end, split, halt_on_nonfinite, count_for_keras, default_summary_writer())
         if key not in self._made:
             counters = [loop.step, loop.model._train_counter] if count_for_keras else [loop.step]
             self._made[key] = self._loop(
                 loop,
-                GlobalStep(strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed),
+                GlobalStep(
+                    strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed, split=split
+                ),
                 counters=counters,
                 metrics=lambda: loop._reported_metrics(own_step="train_step"),
                 halt_on_nonfinite=halt_on_nonfinite,
-                may_end=may_end,
+                may_end=feed.may_end,
             )
         return self._made[key]
 
-    def evaluating(self, loop: TrainLoop, *, may_end: bool) -> Any:
+    def evaluating(self, loop: TrainLoop, feed: Feed) -> Any:
         """The loop around `eval_step`."""
-        key = ("eval", may_end, default_summary_writer())
+        split = loop.splits_on_host(feed)
+        key = ("eval", feed.may_end, split, default_summary_writer())
         if key not in self._made:
             own = _overrides(loop.model, "test_step")
             replica_step = (lambda pair: loop.eval_step(pair[0])) if own else loop.eval_step
@@ -526,24 +539,28 @@ class _Engines:
                     replica_step=replica_step,
                     seed=loop.settings.seed,
                     masked=not own,
+                    split=split,
                 ),
                 counters=[],
                 metrics=lambda: loop._reported_metrics(own_step="test_step"),
                 halt_on_nonfinite=False,
-                may_end=may_end,
+                may_end=feed.may_end,
             )
         return self._made[key]
 
-    def predicting(self, loop: TrainLoop) -> PredictLoop:
+    def predicting(self, loop: TrainLoop, feed: Feed) -> PredictLoop:
         """The loop around `predict_step`."""
-        if "predict" not in self._made:
-            self._made["predict"] = PredictLoop(
+        split = loop.splits_on_host(feed)
+        key = ("predict", split)
+        if key not in self._made:
+            self._made[key] = PredictLoop(
                 strategy=loop.runtime.strategy,
                 replica_step=loop.predict_step,
                 seed=loop.settings.seed,
+                split=split,
                 compiled=loop.settings.loop != "host",
             )
-        return self._made["predict"]
+        return self._made[key]
 
     @staticmethod
     def _loop(

@@ -44,6 +44,11 @@ class Runtime:
         """Whether every shape must be known before the step is compiled."""
         return self.accelerator == "tpu"
 
+    @property
+    def shared_memory(self) -> bool:
+        """Whether the replicas are parts of the host's CPU, so that its memory is theirs."""
+        return self.accelerator == "cpu"
+
     def scope(self) -> ContextManager[Any]:
         """Models and optimizers must be made inside."""
         return self.strategy.scope()

@@ -20,7 +20,7 @@ class Pace:
         self._steps_since = 0
 
     def add(self, steps: int, seconds: float, *, now: float) -> None:
-        """A call of `steps` steps, which took `seconds` from the first one's start to the last one's end, ended `now`."""
+        """A call ended `now` whose `steps` steps took `seconds`, from the start of the first to the end of the last."""
         if self._since is None:
             self._since = now - seconds
         self._steps_since += steps

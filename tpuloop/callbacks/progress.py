@@ -4,7 +4,7 @@ import importlib.util
 import os
 import sys
 import time
-from typing import Any, Callable, IO, Mapping, Optional
+from typing import IO, Any, Callable, Mapping, Optional
 
 from tpuloop.callbacks.pace import Pace
 from tpuloop.callbacks.progress_line import evaluation_line, step_line
@@ -40,7 +40,9 @@ class Progress(Callback):
         super().__init__()
         if not interval >= 0:
             raise ValueError(f"interval must be 0 seconds or more; it is {interval!r}")
-        self._supports_tf_logs = True  # Keras then hands over its tensors, and only those that are shown are waited for.
+        self._supports_tf_logs = (
+            True  # Keras then hands over its tensors, and only those that are shown are waited for.
+        )
         self._stream = stream
         self._interval = interval
         self._clock = clock
@@ -204,9 +206,7 @@ class _Bar:
 
 def step_line_at_start(step: int, total: Optional[int]) -> str:
     """What a bar says until the first call is over."""
-    at = step_line(
-        step=step, total=total, steps_per_second=None, global_batch=None, seconds_left=None, values={}
-    )
+    at = step_line(step=step, total=total, steps_per_second=None, global_batch=None, seconds_left=None, values={})
     return f"{at}  compiling"
 
 

@@ -44,10 +44,13 @@ class CheckpointStore:
         for old in retention.to_delete(commit.committed_steps(self._directory), keep=self._keep):
             commit.delete(self._directory, old)
 
-    def restore(self) -> Optional[Dict[str, Any]]:
+    def restore(self, *, to_train: bool = True) -> Optional[Dict[str, Any]]:
         """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
 
         A checkpoint that is damaged is named in a warning, and the one before it is used.
+
+        Args:
+          to_train: False leaves out what only training needs, such as the optimizer's state, where it was not built.
 
         Raises:
           CheckpointError: where there are checkpoints and none is valid, or the newest does not fit the objects.
@@ -59,7 +62,7 @@ class CheckpointStore:
             except commit.CheckpointError as error:
                 logger.warning("passing over a damaged checkpoint: %s", error)
                 continue
-            self._read(os.path.join(self._directory, commit.folder_name(step)))
+            self._read(os.path.join(self._directory, commit.folder_name(step)), to_train=to_train)
             return record
         if steps:
             raise commit.CheckpointError(
@@ -71,10 +74,12 @@ class CheckpointStore:
     def _write(self, folder: str) -> None:
         self._checkpoint.write(os.path.join(folder, _PREFIX))
 
-    def _read(self, folder: str) -> None:
+    def _read(self, folder: str, *, to_train: bool) -> None:
         try:
             status = self._checkpoint.read(os.path.join(folder, _PREFIX))
             status.assert_existing_objects_matched()
+            if not to_train:
+                status.expect_partial()
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             reason = str(error).strip().splitlines()
             raise commit.CheckpointError(

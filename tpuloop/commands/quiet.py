@@ -32,7 +32,7 @@ _PYTHON_NOISE = re.compile(
 
 
 def set_log_level() -> None:
-    """Hides TensorFlow's C++ notes, not its warnings. Call it before TensorFlow is imported; a level set by the user stays."""
+    """Hides TensorFlow's C++ notes, not its warnings, unless the user set a level. Call it before TensorFlow loads."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 

@@ -129,7 +129,7 @@ def resolve_config_path(path: str) -> str:
     # Beside the package in a checkout, inside it once installed.
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     folders = [os.path.join(here, "configs"), os.path.join(os.path.dirname(here), "configs")]
-    shipped = {}
+    shipped: Dict[str, str] = {}
     for folder in folders:
         if os.path.isdir(folder):
             for entry in sorted(os.listdir(folder)):

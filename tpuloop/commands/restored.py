@@ -53,7 +53,7 @@ def restore_run() -> RestoredRun:
         raise UsageError(f"--workdir={FLAGS.workdir} holds no run ({CONFIG_FILE} is missing): train there first")
     if config["program"] != "tpuloop":
         raise UsageError(
-            f"the run in {FLAGS.workdir} was made by {config['program']}, whose model and data only that program knows: "
+            f"the run in {FLAGS.workdir} was made by {config['program']}, which alone knows its model and data: "
             "use TrainLoop.evaluate or predict there"
         )
     recipe = make_recipe(config["recipe"])
@@ -62,7 +62,7 @@ def restore_run() -> RestoredRun:
     model = assemble.build_model(recipe, data_sets, runtime)
     loop = assemble.make_loop(recipe, model, runtime, workdir=FLAGS.workdir)
     with runtime.scope():
-        record = loop.checkpoints().restore()
+        record = loop.checkpoints().restore(to_train=False)
     if record is None:
         raise UsageError(f"--workdir={FLAGS.workdir} has no checkpoint yet: train there first")
     logger.info("step %d of %s, on %s", record["step"], FLAGS.workdir, runtime.why)

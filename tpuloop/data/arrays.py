@@ -28,8 +28,9 @@ class ArraySource(Source):
 
     def __init__(self, arrays: Any, *, shuffle: bool = True):
         arrays = tf.nest.map_structure(_to_array, arrays)
-        lengths = [len(array) if array.ndim else None for array in tf.nest.flatten(arrays)]
-        if not lengths or None in lengths or len(set(lengths)) != 1:
+        leaves = tf.nest.flatten(arrays)
+        lengths = [len(array) for array in leaves if array.ndim]
+        if len(lengths) != len(leaves) or len(set(lengths)) != 1:
             raise DataError(f"arrays must have one first dimension, the number of examples; theirs are {lengths}")
         if lengths[0] == 0:
             raise DataError("the data is empty: the arrays hold 0 examples")

@@ -39,13 +39,23 @@ class Feed:
         shape = tf.nest.flatten(self.dataset.element_spec)[0].shape
         return shape[0] if shape.rank else None
 
-    def iterator(self, strategy: tf.distribute.Strategy) -> Any:
-        """An iterator over the global batches, each split over the replicas in order."""
+    def splits_on_host(self, strategy: tf.distribute.Strategy, *, shared_memory: bool) -> bool:
+        """Whether batches go whole to the step, which slices them, and not through an iterator over the devices.
+
+        So where the replicas share the host's memory, and a slice costs less than such an iterator; and where batches
+        do not divide: TensorFlow's distributed dataset cuts the stream at every so many examples, and after a short
+        batch would mix the examples of two.
+        """
+        replicas, size = strategy.num_replicas_in_sync, self.global_batch
+        return replicas > 1 and (shared_memory or size is None or size % replicas != 0)
+
+    def iterator(self, strategy: tf.distribute.Strategy, *, whole: bool) -> Any:
+        """An iterator over the global batches: whole, or split over the replicas in order and on their devices."""
         options = tf.data.Options()
         # One host reads all of its data; sharding by file or element would drop some of it, and warns at length.
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         dataset = self.dataset.with_options(options).prefetch(tf.data.AUTOTUNE)
-        if strategy.num_replicas_in_sync == 1:
+        if whole or strategy.num_replicas_in_sync == 1:
             return iter(dataset)
         return iter(strategy.experimental_distribute_dataset(dataset))
 
@@ -93,11 +103,11 @@ def train_feed(
     data = _resolved(data)
     source = as_source(data)
     if source is not None:
-        size = 32 if batch_size is None else batch_size
-        check_divides(size, rules.replicas)
-        dataset = source.batches(batch_size=size, seed=seed, position=step * size)
+        global_batch = 32 if batch_size is None else batch_size
+        check_divides(global_batch, rules.replicas)
+        dataset = source.batches(batch_size=global_batch, seed=seed, position=step * global_batch)
         check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
-        return Feed(_class_weighted(dataset, class_weight), None, True, source.steps_per_epoch(size))
+        return Feed(_class_weighted(dataset, class_weight), None, True, source.steps_per_epoch(global_batch))
 
     _refuse_batch_size(batch_size)
     size = check_batches(data.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
@@ -146,6 +156,7 @@ def eval_feed(
     """
     data = _resolved(data)
     source = as_source(data)
+    size: Optional[int]
     if source is not None:
         size = 32 if batch_size is None else batch_size
         if size < 1:

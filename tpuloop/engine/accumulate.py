@@ -39,7 +39,7 @@ def accumulated_update(
     size = tf.nest.flatten(batch)[0].shape[0]
     if size is None or size % parts:
         raise UsageError(
-            f"accumulate_steps={parts} does not divide a replica's batch of {'unknown size' if size is None else size}: "
+            f"accumulate_steps={parts} does not divide a replica's batch of {size or 'unknown size'}: "
             "choose a global batch that is a static multiple of replicas x accumulate_steps"
         )
     rows = size // parts
@@ -51,7 +51,7 @@ def accumulated_update(
     for index in range(parts):
         # One part after the other: side by side, they would need the memory that accumulation is to save.
         with tf.control_dependencies(before):
-            part = tf.nest.map_structure(lambda leaf: tf.identity(leaf[index * rows : (index + 1) * rows]), batch)
+            part = _rows(batch, index * rows, rows)
         with tf.GradientTape() as tape:
             loss, others = forward(part)
         if count is None:
@@ -72,6 +72,10 @@ def accumulated_update(
         sum_over_replicas(total or []), variables, optimizer=optimizer, factor=factor, clip_norm=clip_norm
     )
     return means, norm
+
+
+def _rows(batch: Any, start: int, count: int) -> Any:
+    return tf.nest.map_structure(lambda leaf: tf.identity(leaf[start : start + count]), batch)
 
 
 def _sum(old: Optional[tf.Tensor], new: Optional[tf.Tensor]) -> Optional[tf.Tensor]:

@@ -32,8 +32,10 @@ def build_compiled(model: tf.keras.Model, x: Any, y: Any, sample_weight: Any) ->
     y_pred = _symbolic_outputs(model, x)
     if _has_loss(model) and not model.compiled_loss.built:
         model.compiled_loss.build(y_pred)
-    if model.compiled_metrics is not None and not model.compiled_metrics.built and y is not None:
-        model.compiled_metrics.build(y_pred, y)
+    metrics = model.compiled_metrics
+    if metrics is not None and not metrics.built and y is not None:
+        # A copy, since Keras enters missing outputs into a dict of labels.
+        metrics.build(y_pred, metrics._conform_to_outputs(y_pred, dict(y) if isinstance(y, dict) else y))
 
 
 def _symbolic_outputs(model: tf.keras.Model, x: Any) -> Any:
@@ -87,7 +89,7 @@ def compiled_loss(model: tf.keras.Model, targets: Targets) -> Tuple[Mean, Dict[s
         total = values if total is None else total + values
     if total is None:
         raise UsageError(
-            f"none of the outputs {list(container._output_names)} of the model {model.name!r} has both a loss and a label"
+            f"none of the outputs {list(container._output_names)} of the model {model.name!r} has a loss and a label"
         )
     return Mean(total), by_output if len(container._output_names) > 1 else {}
 

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from tpuloop.engine.randomness import StepSeed, step_seed
+from tpuloop.engine.step import split_over_replicas
 
 
 class PredictLoop:
@@ -15,6 +16,7 @@ class PredictLoop:
       strategy: whose replicas run.
       replica_step: replica context; maps a replica's batch to nested outputs whose first dimension is the batch.
       seed: as in training, for models that are random when they predict.
+      split: as in `GlobalStep`.
       compiled: False runs eagerly, for debugging.
     """
 
@@ -24,21 +26,25 @@ class PredictLoop:
         strategy: tf.distribute.Strategy,
         replica_step: Callable[[Any], Any],
         seed: int,
+        split: bool = False,
         compiled: bool = True,
     ):
         self._strategy = strategy
         self._replica_step = replica_step
         self._seed = seed
+        self._split = split
         self._one = tf.function(self._global_step) if compiled else self._global_step
 
     def outputs(self, iterator: Any) -> Iterator[Any]:
         """The outputs of each global batch as NumPy, without the padded rows."""
         for number, (batch, mask) in enumerate(iterator):
             per_replica = self._one(batch, mask, tf.constant(number, tf.int64))
-            outputs, masks = tf.nest.map_structure(self._joined, per_replica[0]), self._joined(per_replica[1])
-            yield tf.nest.map_structure(lambda output: output[masks > 0], outputs)
+            outputs, mask = tf.nest.map_structure(self._joined, per_replica)
+            yield _rows_of(outputs, mask > 0)
 
     def _global_step(self, batch: Any, mask: Any, number: tf.Tensor) -> Tuple[Any, Any]:
+        if self._split:
+            batch, mask = split_over_replicas((batch, mask), self._strategy)
         return self._strategy.run(self._on_replica, args=(batch, mask, number))
 
     def _on_replica(self, batch: Any, mask: tf.Tensor, number: tf.Tensor) -> Tuple[Any, tf.Tensor]:
@@ -49,3 +55,7 @@ class PredictLoop:
     def _joined(self, value: Any) -> np.ndarray:
         """Replicas hold consecutive parts of the global batch, so their outputs in order are its outputs in order."""
         return np.concatenate([part.numpy() for part in self._strategy.experimental_local_results(value)])
+
+
+def _rows_of(outputs: Any, chosen: np.ndarray) -> Any:
+    return tf.nest.map_structure(lambda output: output[chosen], outputs)

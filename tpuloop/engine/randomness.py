@@ -8,7 +8,7 @@ with TensorFlow's stateless operations.
 import contextlib
 import contextvars
 import zlib
-from typing import Iterator, Optional, Sequence
+from typing import Dict, Iterator, Optional, Sequence
 
 import tensorflow as tf
 from keras import backend as keras_backend
@@ -23,7 +23,7 @@ class StepSeed:
         words = tf.constant([seed & 0x7FFFFFFF, (seed >> 31) & 0x7FFFFFFF], tf.int32)
         fold = tf.random.experimental.stateless_fold_in
         self._seed = fold(fold(words, tf.cast(step, tf.int32)), tf.cast(replica, tf.int32))
-        self._draws = {}  # stream -> draws so far
+        self._draws: Dict[int, int] = {}  # Stream -> draws so far
 
     def draw(self, stream: int) -> tf.Tensor:
         """A seed of shape [2] for a stateless operation, another one at each call."""

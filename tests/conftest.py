@@ -1,0 +1,35 @@
+"""One process, eight logical CPU devices, and the same seed at the start of every test."""
+
+import functools
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+import tensorflow as tf
+
+from tpuloop.runtime import Runtime
+
+MOST_REPLICAS = 8
+
+
+def pytest_configure():
+    # Once and before anything else uses the CPU: the number of logical devices is fixed from then on.
+    Runtime.detect(accelerator="cpu", replicas=MOST_REPLICAS)
+    tf.get_logger().setLevel("ERROR")
+    tf.autograph.set_verbosity(0)
+
+
+@pytest.fixture(scope="session")
+def runtimes():
+    """`runtimes(n)`: the runtime of n replicas, n up to 8; each made once."""
+    return functools.lru_cache(maxsize=None)(lambda count: Runtime.detect(accelerator="cpu", replicas=count))
+
+
+@pytest.fixture(autouse=True)
+def _same_start():
+    """Initial weights depend on the test alone, not on the tests before it."""
+    tf.keras.backend.clear_session()
+    tf.keras.utils.set_random_seed(1)
+    yield
+    tf.keras.mixed_precision.set_global_policy("float32")
