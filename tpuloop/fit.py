@@ -131,6 +131,7 @@ class Fit:
                 "total_steps": schedule.steps,
                 "global_batch": feed.global_batch,
             }
+            self._model.history = self._hooks.history
             self._hooks.attach(self._loop, self._model, params)
             self._hooks.call("on_train_begin", {})
             self._train(feed)

@@ -73,7 +73,6 @@ class Hooks:
 
     def attach(self, loop: Any, model: tf.keras.Model, params: Mapping[str, Any]) -> None:
         """Tells every callback its model, Keras's parameters of the run, and the loop."""
-        model.history = self._history
         for callback in self.callbacks:
             callback.set_model(model)
             callback.set_params(dict(params))
