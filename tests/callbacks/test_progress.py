@@ -153,6 +153,15 @@ def test_run_that_ends_early_shows_its_last_step():
     assert [line.split("  ")[0] for line in run.lines] == ["step 1/1000", "step 3/1000"]
 
 
+def test_last_step_stands_before_its_evaluation():
+    run = Run(total=3)
+    run.call(1, 1, seconds=1, at=1)
+    run.call(2, 3, seconds=2, at=3)
+    run.progress.on_test_end({"loss": 0.25})
+    run.progress.on_train_end({})
+    assert [line.split("  ")[0] for line in run.lines] == ["step 1/3", "step 3/3", "step 3"]
+
+
 def test_continued_run_starts_at_its_step():
     run = Run(total=100, done=50)
     run.call(51, 60, seconds=1, at=1)
@@ -295,10 +304,11 @@ def test_works_in_keras_fit(per_execution):
     assert re.fullmatch(r"step 30/30  [\d.]+ steps/s  loss [\d.]+  accuracy [\d.]+", lines[-2])
 
 
-def test_keras_rate_leaves_out_compilation_and_evaluation():
+@pytest.mark.parametrize("pause", ["evaluation", "epoch"])
+def test_keras_rate_leaves_out_compilation_and_pauses(pause):
     clock, stream = Clock(), io.StringIO()
     progress = Progress(stream=stream, interval=0, clock=clock)
-    progress.set_params({"epochs": 2, "steps": 2})
+    progress.set_params({"epochs": 2, "steps": 4})
     progress.on_train_begin()
 
     def batch(number, *, began, ended):
@@ -310,13 +320,16 @@ def test_keras_rate_leaves_out_compilation_and_evaluation():
     progress.on_epoch_begin(0)
     batch(0, began=0, ended=50)  # Compiles.
     batch(1, began=50.2, ended=50.5)
-    progress.on_test_begin()
     clock.now = 90
-    progress.on_test_end({"loss": 1.0})
-    progress.on_epoch_end(0)
-    progress.on_epoch_begin(1)
-    batch(0, began=95, ended=95.5)
-    batch(1, began=95.5, ended=96)
+    if pause == "evaluation":
+        progress.on_test_begin()
+        progress.on_test_end({"loss": 1.0})
+    else:
+        progress.on_epoch_end(0)
+        progress.on_epoch_begin(1)
+    first = 2 if pause == "evaluation" else 0
+    batch(first, began=95, ended=95.5)
+    batch(first + 1, began=95.5, ended=96)
     rates = [re.search(r"([\d.]+) steps/s", line) for line in stream.getvalue().splitlines() if "val" not in line]
     assert [rate and float(rate.group(1)) for rate in rates] == [None, 2, 2, 2]
 

@@ -1,5 +1,6 @@
 """Runs a command, or a research script of the user's own, with the flags, messages and exit statuses of all others."""
 
+import importlib
 import logging
 import sys
 import textwrap
@@ -21,11 +22,17 @@ def run_command(module: ModuleType, name: str, argv: Sequence[str]) -> int:
     """Runs a command's module on its arguments and returns the exit status.
 
     Args:
-      module: has `SUMMARY`, `define_flags()` and `run() -> int`.
+      module: has `SUMMARY`, `define_flags()` and `run() -> int`; or `TOPICS`, the names of its submodules that do.
       name: of the command.
       argv: the arguments after the command's name.
     """
     program = f"tpuloop {name}"
+    topics = getattr(module, "TOPICS", ())
+    if topics:
+        if argv and argv[0] in topics:
+            topic = importlib.import_module(f"{module.__name__}.{argv[0]}")
+            return run_command(topic, f"{name} {argv[0]}", argv[1:])
+        return _no_topic(program, topics, argv)
     known = set(FLAGS)
     module.define_flags()
     if wants_help(argv):
@@ -95,6 +102,18 @@ def run(
 def wants_help(argv: Sequence[str]) -> bool:
     """Whether the arguments ask for help."""
     return any(argument in ("--help", "-help", "-h", "--helpfull", "-?") for argument in argv)
+
+
+def _no_topic(program: str, topics: Sequence[str], argv: Sequence[str]) -> int:
+    """What a command says that needs a topic after its name."""
+    listed = ", ".join(topics)
+    if argv and wants_help(argv[:1]):
+        print(f"usage: {program} TOPIC --flag=value\n")
+        print(f"The topics are {listed}; {program} TOPIC --help lists the flags.")
+        return DONE
+    problem = f"unknown topic {argv[0]!r}{suggestion(argv[0], topics)}" if argv else "name a topic"
+    print(f"{program}: error: {problem}: the topics are {listed}", file=sys.stderr)
+    return WRONG_INPUT
 
 
 def _parse_and_run(program: str, argv: Sequence[str], work: Callable[[], int]) -> int:

@@ -1,0 +1,155 @@
+"""`tpuloop bench loop`: the loops do the same work, and the numbers are what they say."""
+
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tpuloop.commands.bench import loop, table
+from tpuloop.commands.bench.race import disagreement, race
+from tpuloop.commands.bench.spread import Spread, paired_ratios
+from tpuloop.commands.bench.startup import STARTS
+from tpuloop.commands.bench.turns import Lane
+
+TINY = {"repeats": 2, "slice_seconds": 0.0, "steps_per_loop": 5, "per_execution": 5, "check_steps": 5}
+NAMES = ["tpuloop", "hand-written", "tpuloop with callbacks", "model.fit, 5 steps a call", "model.fit"]
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def result(request, runtimes):
+    return race(runtimes(request.param), **TINY)
+
+
+def test_all_loops_do_the_same_work(result):
+    check = result["check"]
+    assert list(check) == NAMES
+    for name in NAMES[1:]:
+        assert check[name]["loss"] == pytest.approx(check["tpuloop"]["loss"], abs=1e-5), name
+        assert check[name]["accuracy"] == pytest.approx(check["tpuloop"]["accuracy"], abs=1e-6), name
+    assert disagreement(check) is None
+
+
+def test_every_loop_is_timed_in_every_repeat(result):
+    assert list(result["microseconds"]) == NAMES
+    assert all(len(times) == 2 and min(times) > 0 for times in result["microseconds"].values())
+    assert result["steps"] == dict(zip(NAMES, [5, 5, 5, 5, 1]))
+
+
+def test_result_survives_json_and_makes_a_table(result):
+    machine = {"cpu": "CPU", "cores": 2, "load": 0.1, "tensorflow": "2.9.3", "python": "3.8.1"}
+    text = table.report(json.loads(json.dumps({"machine": machine, "races": [result], "startup": {}})))
+    for name in NAMES:
+        assert name in text
+
+
+def test_work_that_differs_is_named():
+    same = {"loss": 0.5, "accuracy": 0.25}
+    assert disagreement({"a": same, "b": {"loss": 0.50005, "accuracy": 0.25}}) is None
+    assert disagreement({"a": same, "b": {"loss": 0.5002, "accuracy": 0.25}}) == (
+        "the loss of a is 0.500000, that of b 0.500200: not the same work"
+    )
+    assert "accuracy" in disagreement({"a": same, "b": {"loss": 0.5, "accuracy": 0.3}})
+    assert disagreement({"a": same, "b": {"loss": float("nan"), "accuracy": 0.25}}) is not None
+
+
+def test_spread_is_median_and_quartiles():
+    assert Spread.of([5, 1, 4, 2, 3]) == Spread(2, 3, 4)
+    assert Spread.of([7.0]) == Spread(7.0, 7.0, 7.0)
+
+
+def test_ratios_are_paired():
+    assert paired_ratios([2, 40, 6], [1, 10, 2]) == Spread(2.5, 3, 3.5)  # Of 2, 4 and 3.
+
+
+def test_table_puts_targets_beside_numbers():
+    times = dict(zip(NAMES, [[100.0] * 3, [100.0] * 3, [106.0] * 3, [200.0] * 3, [500.0] * 3]))
+    machine = {"cpu": "A CPU", "cores": 2, "load": 0.1, "tensorflow": "2.9.3", "python": "3.8.1"}
+    text = table.report(
+        {
+            "machine": machine,
+            "races": [{"replicas": 1, "microseconds": times}, {"replicas": 8, "microseconds": times}],
+            "startup": {"import tpuloop": ([0.1, 0.2, 0.9], 0.3)},
+        }
+    )
+    rows = [" ".join(line.split()) for line in text.splitlines()]
+    assert rows[0] == "A CPU, 2 cores, TensorFlow 2.9.3, Python 3.8.1, load 0.1 at the start"
+    assert "hand-written 100 [100, 100] us a step" in rows
+    assert rows.count("tpuloop / hand-written 1.000 [1.000, 1.000] <= 1.03 ok") == 2
+    assert "with callbacks / without 1.060 [1.060, 1.060] <= 1.05 MISSED" in rows
+    one, eight = [row for row in rows if row.startswith("model.fit, 5 steps a call / tpuloop")]
+    assert one.endswith("2.000 [2.000, 2.000] >= 1.9 ok")
+    assert eight.endswith("2.000 [2.000, 2.000] >= 3 MISSED")
+    assert "model.fit / tpuloop 5.000 [5.000, 5.000]" in rows
+    assert "import tpuloop 0.20 [0.15, 0.55] s <= 0.3 s ok" in rows
+
+
+def test_lanes_run_one_at_a_time():
+    log = []
+
+    def work(name):
+        def run(steps, pause):
+            while steps:
+                log.append((name, steps))
+                steps = pause()
+            log.append((name, "end"))
+
+        return run
+
+    lanes = [Lane(work("a")), Lane(work("b"))]
+    for steps in (3, 2):
+        for lane in lanes:
+            assert lane.slice(steps) >= 0
+    for lane in lanes:
+        lane.end()
+    assert log == [("a", 3), ("b", 3), ("a", 2), ("b", 2), ("a", "end"), ("b", "end")]
+
+
+def test_lane_raises_the_error_of_its_work():
+    def work(steps, pause):
+        raise RuntimeError("on purpose")
+
+    with pytest.raises(RuntimeError, match="on purpose"):
+        Lane(work).slice(1)
+    assert threading.active_count() < 20
+
+
+def test_starts_are_of_commands_that_exist():
+    for arguments, _ in STARTS.values():
+        subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.slow
+def test_command_prints_the_table():
+    arguments = ["--replicas=1", "--repeats=1", "--slice_seconds=0", "--steps_per_loop=5"]
+    arguments += ["--steps_per_execution=5", "--check_steps=5", "--nostartup"]
+    command = [sys.executable, "-m", "tpuloop", "bench", "loop", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "1 replica, 1 repeats" in done.stdout
+    assert "tpuloop / hand-written" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        ([], 2, "tpuloop bench: error: name a topic: the topics are loop"),
+        (["lop"], 2, "unknown topic 'lop'; did you mean 'loop'?: the topics are loop"),
+        (["loop", "--repeats=0"], 2, "repeats"),
+        (["loop", "--repeat=3"], 2, "did you mean"),
+    ],
+)
+def test_wrong_use_is_told_in_one_line(arguments, status, said):
+    done = subprocess.run([sys.executable, "-m", "tpuloop", "bench", *arguments], capture_output=True, text=True)
+    assert done.returncode == status
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_help_lists_the_flags():
+    done = subprocess.run([sys.executable, "-m", "tpuloop", "bench", "loop", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert loop.SUMMARY in done.stdout
+    assert "--repeats" in done.stdout

@@ -1,0 +1,62 @@
+"""Times the loops against each other in this process."""
+
+import tempfile
+from typing import Any, Dict, Optional
+
+from tpuloop.commands.bench.competitors import competitors
+from tpuloop.commands.bench.turns import Lane
+from tpuloop.runtime import Runtime
+
+
+def race(
+    runtime: Runtime,
+    *,
+    repeats: int,
+    slice_seconds: float,
+    steps_per_loop: int,
+    per_execution: int,
+    check_steps: int,
+) -> Dict[str, Any]:
+    """Runs every loop for a slice, one after the other, `repeats` times over.
+
+    Args:
+      slice_seconds: about how long a slice takes.
+      check_steps: the steps that all do first; their loss and accuracy must agree.
+
+    Returns:
+      Plain data: `microseconds`, for each loop the time of a step in each repeat; `check`, for each loop the means of
+      the first steps.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        loops = competitors(runtime, steps_per_loop=steps_per_loop, per_execution=per_execution, folder=folder)
+        lanes = {name: Lane(loop.work) for name, loop in loops.items()}
+        for lane in lanes.values():
+            lane.slice(check_steps)
+        steps = {}
+        for name, lane in lanes.items():
+            together = loops[name].together
+            seconds = min(lane.slice(together) for _ in range(2))
+            steps[name] = together * max(1, round(slice_seconds / seconds))
+        times: Dict[str, list] = {name: [] for name in lanes}
+        for _ in range(repeats):
+            for name, lane in lanes.items():
+                times[name].append(lane.slice(steps[name]) / steps[name] * 1e6)
+        for lane in lanes.values():
+            lane.end()
+    return {
+        "replicas": runtime.replicas,
+        "microseconds": times,
+        "steps": steps,
+        "check": {name: loop.reports[0] for name, loop in loops.items()},
+    }
+
+
+def disagreement(check: Dict[str, Dict[str, float]], *, tolerance: float = 1e-4) -> Optional[str]:
+    """What shows that the loops did not do the same work, or None."""
+    names = list(check)
+    for name in names[1:]:
+        for value in ("loss", "accuracy"):
+            ours, theirs = check[names[0]][value], check[name][value]
+            if not abs(ours - theirs) <= tolerance:
+                return f"the {value} of {names[0]} is {ours:.6f}, that of {name} {theirs:.6f}: not the same work"
+    return None

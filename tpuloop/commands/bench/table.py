@@ -1,0 +1,64 @@
+"""The numbers as a table, each beside its target. Pure."""
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from tpuloop.commands.bench.spread import Spread, paired_ratios
+
+
+def report(results: Dict[str, Any]) -> str:
+    """The whole report of `tpuloop bench loop` from its plain data."""
+    machine = results["machine"]
+    lines = [
+        f"{machine['cpu']}, {machine['cores']} cores, TensorFlow {machine['tensorflow']}, Python {machine['python']}, "
+        f"load {machine['load']:.1f} at the start",
+        "MLP 32-64-64-10, batch 64, Adam; every loop records each step's loss and updates an accuracy.",
+        "Times and ratios are medians [quartiles]; a ratio compares slices that ran next to each other.",
+    ]
+    for race in results["races"]:
+        lines += ["", *_race_lines(race)]
+    if results["startup"]:
+        lines += ["", "Start-up, in a new process"]
+        for name, (seconds, target) in results["startup"].items():
+            spread = Spread.of(seconds)
+            lines.append(_row(name, _seconds(spread), f"<= {target:g} s", spread.median <= target))
+    return "\n".join(lines)
+
+
+def _race_lines(race: Dict[str, Any]) -> List[str]:
+    times, replicas = race["microseconds"], race["replicas"]
+    heading = "1 replica" if replicas == 1 else f"{replicas} replicas"
+    lines = [f"{heading}, {len(next(iter(times.values())))} repeats"]
+    for name, values in times.items():
+        lines.append(_row(name, f"{_spread(Spread.of(values), '.0f')} us a step"))
+    for text, ratio, (sign, bound) in _ratios(race):
+        fits: Optional[bool] = None
+        if bound is not None:
+            fits = ratio.median <= bound if sign == "<=" else ratio.median >= bound
+        lines.append(_row(text, _spread(ratio, ".3f"), "" if bound is None else f"{sign} {bound:g}", fits))
+    return lines
+
+
+def _ratios(race: Dict[str, Any]) -> List[Tuple[str, Spread, Tuple[str, Optional[float]]]]:
+    """What the ratios are of, the ratios, and their targets."""
+    times, replicas = race["microseconds"], race["replicas"]
+    ours, hand, with_callbacks, per_execution, plain = times.values()
+    faster = {1: 1.9, 8: 3.0}.get(replicas)
+    return [
+        ("tpuloop / hand-written", paired_ratios(ours, hand), ("<=", 1.03)),
+        ("with callbacks / without", paired_ratios(with_callbacks, ours), ("<=", 1.05)),
+        (f"{list(times)[3]} / tpuloop", paired_ratios(per_execution, ours), (">=", faster)),
+        ("model.fit / tpuloop", paired_ratios(plain, ours), (">=", None)),
+    ]
+
+
+def _row(name: str, value: str, target: str = "", fits: Optional[bool] = None) -> str:
+    verdict = "" if fits is None else "ok" if fits else "MISSED"
+    return f"  {name:<40} {value:<28} {target:<9} {verdict}".rstrip()
+
+
+def _spread(spread: Spread, digits: str) -> str:
+    return f"{spread.median:{digits}} [{spread.low:{digits}}, {spread.high:{digits}}]"
+
+
+def _seconds(spread: Spread) -> str:
+    return f"{_spread(spread, '.2f')} s"
