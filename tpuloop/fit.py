@@ -10,7 +10,6 @@ from tpuloop.checkpoint.store import CheckpointStore
 from tpuloop.data.checks import DataError
 from tpuloop.data.feed import Feed
 from tpuloop.engine.pacing import Pacer, nearest_boundary, next_multiple
-from tpuloop.engine.trace import RunningMeans
 from tpuloop.errors import UsageError
 from tpuloop.hooks import Hooks
 
@@ -99,7 +98,7 @@ class Fit:
         self._store = store
         self._model: tf.keras.Model = loop.model
         self._pacer = Pacer(loop.settings.steps_per_loop)
-        self._means = RunningMeans()
+        self._means = loop._summary_of("train_step")
         self._epoch = 0
         self._epoch_start = 0  # Steps done when the epoch began.
         self._epoch_open = False
@@ -239,7 +238,7 @@ class Fit:
         self._epoch_open = True
         self._means.reset()
         self._val_logs = {}
-        for metric in self._loop._reported_metrics(own_step="train_step"):
+        for metric in self._loop._updated_metrics(own_step="train_step"):
             metric.reset_state()
         self._hooks.call("on_epoch_begin", self._epoch, {})
 

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -18,12 +18,13 @@ from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
 from tpuloop.engine.graph_loop import GraphLoop, HostLoop, default_summary_writer
 from tpuloop.engine.mean import Mean
+from tpuloop.engine.nested import layers_within
 from tpuloop.engine.optimize import minimize
 from tpuloop.engine.predict_loop import PredictLoop
 from tpuloop.engine.randomness import current_seed, seed_random_layers
 from tpuloop.engine.step import GlobalStep
 from tpuloop.engine.stop import StopFlag
-from tpuloop.engine.trace import RunningMeans
+from tpuloop.engine.trace import LastValues, RunningMeans
 from tpuloop.errors import UsageError
 from tpuloop.fit import Fit, Schedule
 from tpuloop.hooks import Hooks
@@ -135,7 +136,7 @@ class TrainLoop(tf.Module):
           The first one is watched where a run shall end on NaN; it is the loss by custom.
         """
         if _overrides(self.model, "train_step"):
-            return self._keras_logs(self.model.train_step(batch))
+            return _as_float32(self.model.train_step(batch))
         outputs: Dict[str, Any] = {}
         rate = getattr(self.optimizer, "learning_rate", None)
         if isinstance(rate, tf.keras.optimizers.schedules.LearningRateSchedule):
@@ -167,7 +168,7 @@ class TrainLoop(tf.Module):
           be given `sample_weight=self.example_mask()`.
         """
         if _overrides(self.model, "test_step"):
-            return self._keras_logs(self.model.test_step(batch))
+            return _as_float32(self.model.test_step(batch))
         loss, means = self._loss_and_means(batch, training=False)
         return {"loss": loss, **means}
 
@@ -359,11 +360,11 @@ class TrainLoop(tf.Module):
         """The model's outputs for all examples of `data` in their order, as NumPy.
 
         Args:
-          data: as in `fit`; of `(x, y)` the model gets `x`.
+          data: as in `fit`; of a tuple `(x, y)` the model gets `x`.
           batch_size: as in `fit`.
           steps: batches to take; all if None.
         """
-        feed = self._eval_feed(data, batch_size, steps)
+        feed = self._eval_feed(without_none(data, None, None), batch_size, steps)
         with self.runtime.scope():
             batches = list(self._engines.predicting(self, feed).outputs(self.iterator(feed)))
         if not batches:
@@ -405,19 +406,27 @@ class TrainLoop(tf.Module):
             loss = loss.plus(tf.add_n([tf.cast(value, loss.values.dtype) for value in self.model.losses]))
         return loss, means
 
-    def _keras_logs(self, logs: Any) -> step_module.Outputs:
-        """The logs of a Keras model's own step: values of this replica, of which metrics are read again globally."""
-        return {name: tf.cast(value, tf.float32) for name, value in logs.items()}
+    def _uses_own_step(self, name: str) -> bool:
+        """Whether the Keras model's own "train_step" or "test_step" runs: it has one, and the loop has not."""
+        ours = {"train_step": "train_step", "test_step": "eval_step"}[name]
+        return getattr(type(self), ours) is getattr(TrainLoop, ours) and _overrides(self.model, name)
+
+    def _summary_of(self, name: str) -> Union[RunningMeans, LastValues]:
+        """How the outputs of many steps become logs: Keras's own steps return values that are means already."""
+        return LastValues() if self._uses_own_step(name) else RunningMeans()
 
     def _owns_train_step(self) -> bool:
         return type(self).train_step is TrainLoop.train_step and not _overrides(self.model, "train_step")
 
-    def _reported_metrics(self, *, own_step: str) -> List[tf.keras.metrics.Metric]:
-        """The Keras metrics whose results join the logs: the model's, and those that are attributes of the loop."""
-        losses = () if _overrides(self.model, own_step) else _compiled_loss_metrics(self.model)
+    def _updated_metrics(self, *, own_step: str) -> List[tf.keras.metrics.Metric]:
+        """The Keras metrics that a step updates: the model's, and those that are attributes of the loop.
+
+        Their results join the logs, except where the model's own step returns what it wants in them.
+        """
+        losses = () if self._uses_own_step(own_step) else _compiled_loss_metrics(self.model)
         kept = {id(metric) for metric in losses}
         found = list(self.model.metrics)
-        found += self._flatten(predicate=lambda module: isinstance(module, tf.keras.metrics.Metric))
+        found += [layer for layer in layers_within(self) if isinstance(layer, tf.keras.metrics.Metric)]
         metrics = []
         for metric in found:
             if id(metric) not in kept:
@@ -440,7 +449,7 @@ class TrainLoop(tf.Module):
     def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
         if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
             raise UsageError(f"evaluation steps must be an integer of at least 1, or None; they are {steps!r}")
-        pad = not _overrides(self.model, "test_step")
+        pad = not self._uses_own_step("test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
 
     def _build(self, batch_spec: Any) -> None:
@@ -455,16 +464,16 @@ class TrainLoop(tf.Module):
                 optimizer.build(self.model.trainable_variables)
             else:
                 optimizer._create_all_weights(self.model.trainable_variables)
-        seed_random_layers(self.submodules)
+        seed_random_layers(layers_within(self))
 
     def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
         """One pass over evaluation data; None if a stop was asked for before its end.
 
         The state of the running epoch's metrics is put back afterwards.
         """
-        metrics = self._reported_metrics(own_step="test_step")
+        metrics = self._updated_metrics(own_step="test_step")
         engine = self._engines.evaluating(self, feed)
-        means, done, results = RunningMeans(), 0, {}
+        means, done, results = self._summary_of("test_step"), 0, {}
         with _set_aside(metrics, self.runtime.strategy):
             for metric in metrics:
                 metric.reset_state()
@@ -519,7 +528,7 @@ class _Engines:
                     strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed, split=split
                 ),
                 counters=counters,
-                metrics=lambda: loop._reported_metrics(own_step="train_step"),
+                own_step="train_step",
                 halt_on_nonfinite=halt_on_nonfinite,
                 may_end=feed.may_end,
             )
@@ -530,7 +539,7 @@ class _Engines:
         split = loop.splits_on_host(feed)
         key = ("eval", feed.may_end, split, default_summary_writer())
         if key not in self._made:
-            own = _overrides(loop.model, "test_step")
+            own = loop._uses_own_step("test_step")
             replica_step = (lambda pair: loop.eval_step(pair[0])) if own else loop.eval_step
             self._made[key] = self._loop(
                 loop,
@@ -542,7 +551,7 @@ class _Engines:
                     split=split,
                 ),
                 counters=[],
-                metrics=lambda: loop._reported_metrics(own_step="test_step"),
+                own_step="test_step",
                 halt_on_nonfinite=False,
                 may_end=feed.may_end,
             )
@@ -568,16 +577,21 @@ class _Engines:
         step: GlobalStep,
         *,
         counters: List[tf.Variable],
-        metrics: Callable[[], List[tf.keras.metrics.Metric]],
+        own_step: str,
         halt_on_nonfinite: bool,
         may_end: bool,
     ) -> Any:
         kind = HostLoop if loop.settings.loop == "host" else GraphLoop
+
+        def results() -> Dict[str, tf.Tensor]:
+            # Asked for late: a step of one's own may make metrics in its trace.
+            return {} if loop._uses_own_step(own_step) else _results(loop._updated_metrics(own_step=own_step))
+
         return kind(
             step=step,
             stop=loop._stop,
             counters=counters,
-            results=lambda: _results(metrics()),  # Asked for late: a step of one's own may make them in its trace.
+            results=results,
             halt_on_nonfinite=halt_on_nonfinite,
             data_may_end=may_end,
         )
@@ -603,6 +617,10 @@ def _set_aside(metrics: Iterable[tf.keras.metrics.Metric], strategy: tf.distribu
     finally:
         for part, value in zip(parts, values):
             part.assign(value)
+
+
+def _as_float32(logs: Dict[str, Any]) -> Dict[str, tf.Tensor]:
+    return {name: tf.cast(value, tf.float32) for name, value in logs.items()}
 
 
 def _overrides(model: tf.keras.Model, method: str) -> bool:

@@ -27,7 +27,8 @@ class ArraySource(Source):
     """
 
     def __init__(self, arrays: Any, *, shuffle: bool = True):
-        arrays = tf.nest.map_structure(_to_array, arrays)
+        # Tuples, since tf.data takes a list for one tensor to be stacked.
+        arrays = tf.nest.map_structure(_to_array, tf.__internal__.nest.list_to_tuple(arrays))
         leaves = tf.nest.flatten(arrays)
         lengths = [len(array) for array in leaves if array.ndim]
         if len(lengths) != len(leaves) or len(set(lengths)) != 1:
@@ -110,7 +111,12 @@ def _to_array(array: Any) -> np.ndarray:
 
 
 def without_none(x: Any, y: Optional[Any], sample_weight: Optional[Any]) -> Any:
-    """Keras's `(x, y, sample_weight)` without what was not given; `x` alone where there is nothing else."""
+    """Keras's `(x, y, sample_weight)` without what was not given.
+
+    `x` alone where there is nothing else; a list then is the inputs of a model with several, not `(x, y)`.
+    """
     if sample_weight is not None:
         return (x, y, sample_weight)
-    return x if y is None else (x, y)
+    if y is not None:
+        return (x, y)
+    return (x,) if isinstance(x, list) else x

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Optional, Tuple
 
 import tensorflow as tf
 
@@ -173,12 +173,17 @@ def eval_feed(
     if steps is not None:
         dataset = dataset.take(steps)
         length = None if length is None else (steps if length < 0 else min(steps, length))
+    is_tuple = isinstance(dataset.element_spec, tuple)
+
+    def whole(batch: Tuple[Any, ...]) -> Any:  # `map` hands over a tuple's parts one by one.
+        return batch if is_tuple else batch[0]
+
     if not pad:
-        return Feed(dataset.map(lambda *batch: _unpadded(batch if len(batch) > 1 else batch[0])), length, False, length)
+        return Feed(dataset.map(lambda *batch: _unpadded(whole(batch))), length, False, length)
     if size is None:
         size = _first_batch_size(dataset)
     rows = -(-size // rules.replicas) * rules.replicas
-    dataset = dataset.map(lambda *batch: _padded(batch if len(batch) > 1 else batch[0], rows))
+    dataset = dataset.map(lambda *batch: _padded(whole(batch), rows))
     check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
     return Feed(dataset, length, False, length)
 

@@ -73,7 +73,7 @@ def compiled_loss(model: tf.keras.Model, targets: Targets) -> Tuple[Mean, Dict[s
     if not container.built:
         container.build(targets.y_pred)
     y_true = tf.nest.flatten(container._conform_to_outputs(targets.y_pred, targets.y_true))
-    y_pred = tf.nest.flatten(targets.y_pred)
+    y_pred = tf.nest.flatten(tf.nest.map_structure(_at_least_float32, targets.y_pred))
     sample_weight = tf.nest.flatten(container._conform_to_outputs(targets.y_pred, targets.sample_weight))
 
     total: Optional[tf.Tensor] = None
@@ -100,10 +100,12 @@ def update_compiled_metrics(model: tf.keras.Model, targets: Targets) -> None:
     if container is None:
         return
     mask = example_mask()
-    y_pred, sample_weight = targets.y_pred, targets.sample_weight
+    y_pred = tf.nest.map_structure(_at_least_float32, targets.y_pred)
     if mask is not None:
-        y_pred = tf.nest.map_structure(lambda output: _with_mask(output, mask), y_pred)
-    container.update_state(targets.y_true, y_pred, sample_weight)
+        weights = tf.nest.flatten(container._conform_to_outputs(y_pred, targets.sample_weight))
+        masked = [_with_mask(*pair, mask) for pair in zip(tf.nest.flatten(y_pred), weights)]
+        y_pred = tf.nest.pack_sequence_as(y_pred, masked)
+    container.update_state(targets.y_true, y_pred, targets.sample_weight)
 
 
 def _has_loss(model: tf.keras.Model) -> bool:
@@ -142,13 +144,36 @@ def _per_example(
     return values * count
 
 
-def _with_mask(output: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+def _at_least_float32(output: tf.Tensor) -> tf.Tensor:
+    """`output` as losses and metrics may take it: means over its last dimension are made in its own dtype."""
+    if output.dtype not in (tf.float16, tf.bfloat16):
+        return output
+    return _like(output, tf.cast(output, tf.float32))
+
+
+def _with_mask(output: tf.Tensor, weights: Optional[tf.Tensor], mask: tf.Tensor) -> tf.Tensor:
     """`output` with the rows' mask joined to its Keras mask, which is what Keras's containers weight metrics by."""
-    masked = tf.identity(output)
     inner = compile_utils.get_mask(output)
     mask = tf.cast(mask, tf.bool)
     if inner is not None:
-        mask = tf.reshape(mask, tf.concat([tf.shape(mask), tf.ones([tf.rank(inner) - 1], tf.int32)], axis=0))
-        mask = tf.logical_and(tf.cast(inner, tf.bool), mask)
+        mask = tf.logical_and(tf.cast(inner, tf.bool), _spread(mask, inner))
+    elif weights is not None and weights.shape.rank > 1 and weights.shape[-1] != 1:
+        mask = _spread(mask, weights)  # Keras multiplies weights by masks of the same rank only.
+    masked = _like(output, tf.identity(output))
     masked._keras_mask = mask
     return masked
+
+
+def _like(output: tf.Tensor, copy: tf.Tensor) -> tf.Tensor:
+    """`copy` with what Keras's layers attached to `output`: its mask, and the logits that it is the softmax of."""
+    for name in ("_keras_mask", "_keras_logits"):
+        value = getattr(output, name, None)
+        if value is not None:
+            setattr(copy, name, tf.cast(value, copy.dtype) if name == "_keras_logits" else value)
+    return copy
+
+
+def _spread(mask: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """The rows' mask for every element of `like`."""
+    mask = tf.reshape(mask, tf.concat([tf.shape(mask), tf.ones([tf.rank(like) - 1], tf.int32)], axis=0))
+    return tf.broadcast_to(mask, tf.shape(like))

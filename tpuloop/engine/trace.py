@@ -92,3 +92,23 @@ class RunningMeans:
             name: total / self._weights[name] if self._weights[name] else float("nan")
             for name, total in self._totals.items()
         }
+
+
+class LastValues:
+    """The outputs of the last step, with the interface of `RunningMeans`: for outputs that are running means already."""
+
+    def __init__(self):
+        self._values: Dict[str, float] = {}
+
+    def add(self, trace: StepTrace) -> None:
+        """Takes in the last step of `trace`."""
+        if len(trace):
+            self._values = {name: float(trace.values(name)[-1]) for name in trace.totals}
+
+    def reset(self) -> None:
+        """Forgets everything, as at the start of an epoch."""
+        self._values = {}
+
+    def result(self) -> Dict[str, float]:
+        """The value of each output."""
+        return dict(self._values)
