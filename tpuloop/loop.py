@@ -585,7 +585,12 @@ class _Engines:
 
         def results() -> Dict[str, tf.Tensor]:
             # Asked for late: a step of one's own may make metrics in its trace.
-            return {} if loop._uses_own_step(own_step) else _results(loop._updated_metrics(own_step=own_step))
+            results = _results(loop._updated_metrics(own_step=own_step))
+            if not loop._uses_own_step(own_step):
+                return results
+            # On one replica the step's own values are global. On more, each replica returned the result of its part.
+            shown = step.names if loop.runtime.replicas > 1 else ()
+            return {name: value for name, value in results.items() if name in shown}
 
         return kind(
             step=step,

@@ -72,56 +72,58 @@ class GraphLoop:
         """Runs up to `steps` steps, the first of them number `done` (counted from 0)."""
         first = tf.constant(done, tf.int64)
         sums, clock, ended, data_ended, results = self.function(iterator, first, tf.constant(steps, tf.int32))
-        # The only place where Python waits for the device.
+        sums = sums.numpy()  # The only place where Python waits for the device.
         trace = StepTrace.from_records(
-            first_step=done + 1, names=self._step.names, sums=sums.numpy(), clock=clock.numpy(), ended=float(ended)
+            first_step=done + 1, names=self._step.names, sums=sums, clock=clock.numpy(), ended=float(ended)
         )
-        return CallResult(trace, plain(results), bool(data_ended))
+        halted = self._halt_on_nonfinite and len(trace) > 0 and not np.isfinite(sums[-1, 0])
+        return CallResult(trace, plain(results), bool(data_ended) and not halted)
 
     def _run(self, iterator: Any, first: tf.Tensor, steps: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        def goes_on(done, running, sums, clock):
-            return tf.logical_and(tf.logical_and(done < steps, running), tf.logical_not(self._stop.variable))
+        last = first + tf.cast(steps, tf.int64)
+        # Loop variables cost time in every step, so `running` is one only where it can become False.
+        watches = self._data_may_end or self._halt_on_nonfinite
 
-        def one(done, running, sums, clock):
-            with tf.control_dependencies([done]):
+        def goes_on(number, sums, clock, running=None):
+            goes = tf.logical_and(number < last, tf.logical_not(self._stop.variable))
+            return goes if running is None else tf.logical_and(goes, running)
+
+        def one(number, sums, clock, running=None):
+            with tf.control_dependencies([number]):
                 asked = tf.timestamp()
-            if self._data_may_end:
+            if not self._data_may_end:
                 with tf.control_dependencies([asked]):
-                    optional = iterator.get_next_as_optional()
-                return tf.cond(
-                    optional.has_value(),
-                    lambda: with_batch(done, sums, clock, asked, optional.get_value()),
-                    lambda: (done, False, sums, clock),
-                )
+                    return with_batch(number, sums, clock, asked, next(iterator))
             with tf.control_dependencies([asked]):
-                batch = next(iterator)
-            return with_batch(done, sums, clock, asked, batch)
+                optional = iterator.get_next_as_optional()
+            return tf.cond(
+                optional.has_value(),
+                lambda: with_batch(number, sums, clock, asked, optional.get_value()),
+                lambda: (number, sums, clock, tf.constant(False)),
+            )
 
-        def with_batch(done, sums, clock, asked, batch):
+        def with_batch(number, sums, clock, asked, batch):
             with tf.control_dependencies(_components(batch)):
                 came = tf.timestamp()
-            number = first + tf.cast(done, tf.int64)
-            with summary_step(number + 1):
+            done = number + 1
+            with summary_step(done):
                 recorded = self._step(number, batch)
             for counter in self._counters:
-                counter.assign(number + 1)
-            finite = tf.math.is_finite(recorded[0]) if self._halt_on_nonfinite else True
-            return done + 1, finite, sums.write(done, recorded), clock.write(done, tf.stack([asked, came]))
+                counter.assign(done)
+            after = (done, _append(sums, recorded), _append(clock, tf.stack([asked, came])))
+            if not watches:
+                return after
+            return (*after, tf.math.is_finite(recorded[0]) if self._halt_on_nonfinite else tf.constant(True))
 
-        state = (
-            tf.constant(0),
-            tf.constant(True),
-            tf.TensorArray(tf.float32, size=steps, infer_shape=False),
-            tf.TensorArray(tf.float64, size=steps, element_shape=[2]),
-        )
-        done, running, sums, clock = tf.while_loop(goes_on, one, state)
+        state = (first, _empty_list(tf.float32), _empty_list(tf.float64))
+        done, sums, clock, *running = tf.while_loop(goes_on, one, (*state, tf.constant(True)) if watches else state)
         with tf.control_dependencies([done]):
             ended = tf.timestamp()
-        steps_run = tf.range(done)
-        data_ended = tf.logical_and(tf.logical_not(running), self._data_may_end)
+        count = tf.cast(done - first, tf.int32)
+        data_ended = tf.logical_and(self._data_may_end, tf.logical_not(running[0]) if watches else False)
         return (
-            _gather(sums, steps_run, [2 * len(self._step.names)], tf.float32),
-            _gather(clock, steps_run, [2], tf.float64),
+            _all_of(sums, count, [2 * len(self._step.names)], tf.float32),
+            _all_of(clock, count, [2], tf.float64),
             ended,
             data_ended,
             self._results(),
@@ -212,8 +214,20 @@ def _components(batch: Any) -> Sequence[tf.Tensor]:
     return [leaf for leaf in leaves if isinstance(leaf, tf.Tensor)]
 
 
-def _gather(array: tf.TensorArray, indices: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """The elements written so far. TensorArray.gather cannot do with none of them."""
+# A list that grows by one element a step. TensorArray would do the same through an index, and its gather and stack
+# cannot do with none of the elements.
+
+
+def _empty_list(dtype: tf.DType) -> tf.Tensor:
+    return tf.raw_ops.EmptyTensorList(element_shape=-1, max_num_elements=-1, element_dtype=dtype)
+
+
+def _append(elements: tf.Tensor, element: tf.Tensor) -> tf.Tensor:
+    return tf.raw_ops.TensorListPushBack(input_handle=elements, tensor=element)
+
+
+def _all_of(elements: tf.Tensor, count: tf.Tensor, shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
+    """The elements as one tensor of shape [count, *shape]."""
     return tf.raw_ops.TensorListGather(
-        input_handle=array.flow, indices=indices, element_shape=tf.constant(shape, tf.int32), element_dtype=dtype
+        input_handle=elements, indices=tf.range(count), element_shape=tf.constant(shape, tf.int32), element_dtype=dtype
     )
