@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tpuloop.engine.trace import RunningMeans, StepTrace
+from tpuloop.engine.trace import LastValues, RunningMeans, StepTrace
 
 
 def trace_of(totals, weights, first_step=1):
@@ -74,7 +74,17 @@ def test_reset_and_nothing_counted():
     assert math.isnan(means.result()["loss"])
 
 
-def test_results_are_plain_floats():
-    means = RunningMeans()
+@pytest.mark.parametrize("kind", [RunningMeans, LastValues])
+def test_results_are_plain_floats(kind):
+    means = kind()
     means.add(trace_of([6.0], [3.0]))
     assert type(means.result()["loss"]) is float
+
+
+def test_last_values_are_those_of_the_last_step():
+    values = LastValues()
+    values.add(trace_of([6.0, 8.0], [3.0, 2.0]))
+    values.add(trace_of([], [], first_step=3))
+    assert values.result() == {"loss": 4.0}
+    values.reset()
+    assert values.result() == {}

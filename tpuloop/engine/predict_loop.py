@@ -49,7 +49,7 @@ class PredictLoop:
 
     def _on_replica(self, batch: Any, mask: tf.Tensor, number: tf.Tensor) -> Tuple[Any, tf.Tensor]:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        with step_seed(StepSeed(self._seed, number, replica)):
+        with step_seed(StepSeed.of(self._seed, number, replica)):
             return self._replica_step(batch), mask
 
     def _joined(self, value: Any) -> np.ndarray:

@@ -7,23 +7,30 @@ with TensorFlow's stateless operations.
 
 import contextlib
 import contextvars
+import functools
 import zlib
 from typing import Dict, Iterator, Optional, Sequence
 
 import tensorflow as tf
 from keras import backend as keras_backend
 from keras.engine.base_layer import BaseRandomLayer
+from keras.layers.preprocessing.image_preprocessing import BaseImageAugmentationLayer
 
 
 class StepSeed:
     """The seed of one step on one replica, and how often each stream was drawn from while it was traced."""
 
-    def __init__(self, seed: int, step: tf.Tensor, replica: tf.Tensor):
+    def __init__(self, seed: tf.Tensor):
+        self._seed = seed
+        self._draws: Dict[int, int] = {}  # Stream -> draws so far
+
+    @classmethod
+    def of(cls, seed: int, step: tf.Tensor, replica: tf.Tensor) -> "StepSeed":
+        """The seed that the run's seed, the step and the replica give."""
         # Two 32-bit words, so that every 64-bit seed gives streams of its own.
         words = tf.constant([seed & 0x7FFFFFFF, (seed >> 31) & 0x7FFFFFFF], tf.int32)
         fold = tf.random.experimental.stateless_fold_in
-        self._seed = fold(fold(words, tf.cast(step, tf.int32)), tf.cast(replica, tf.int32))
-        self._draws: Dict[int, int] = {}  # Stream -> draws so far
+        return cls(fold(fold(words, tf.cast(step, tf.int32)), tf.cast(replica, tf.int32)))
 
     def draw(self, stream: int) -> tf.Tensor:
         """A seed of shape [2] for a stateless operation, another one at each call."""
@@ -68,7 +75,7 @@ class StepGenerator(keras_backend.RandomGenerator):
     def __init__(self, original: keras_backend.RandomGenerator, stream: int):
         super().__init__()
         self._original = original
-        self._stream = stream
+        self.stream = stream
 
     def _maybe_init(self):
         self._original._maybe_init()
@@ -76,7 +83,7 @@ class StepGenerator(keras_backend.RandomGenerator):
     def make_seed_for_stateless_op(self):
         if _CURRENT.get() is None:
             return self._original.make_seed_for_stateless_op()
-        return current_seed().draw(self._stream)
+        return current_seed().draw(self.stream)
 
     def make_legacy_seed(self):
         return self._original.make_legacy_seed()
@@ -110,14 +117,43 @@ class StepGenerator(keras_backend.RandomGenerator):
         )
 
 
-def seed_random_layers(modules: Sequence[tf.Module]) -> int:
-    """Gives every random layer among `modules` a `StepGenerator`, numbered in their order. Returns how many there are.
+def seed_random_layers(layers: Sequence[tf.keras.layers.Layer]) -> int:
+    """Gives every random layer among `layers` a `StepGenerator`, numbered in their order. Returns how many there are.
 
-    Safe to call again: a layer that has one keeps it, with its number.
+    Safe to call again: a layer that has one keeps it, with its number, and one that is new takes the next number.
     """
-    layers = [module for module in modules if isinstance(module, BaseRandomLayer)]
-    for number, layer in enumerate(layers):
-        if not isinstance(layer._random_generator, StepGenerator):
-            # Past __setattr__: tracked, the generator's state would join the model's weights.
-            object.__setattr__(layer, "_random_generator", StepGenerator(layer._random_generator, number))
-    return len(layers)
+    random = [layer for layer in layers if isinstance(layer, BaseRandomLayer)]
+    seeded = [layer for layer in random if isinstance(layer._random_generator, StepGenerator)]
+    free = 1 + max((layer._random_generator.stream for layer in seeded), default=-1)
+    for stream, layer in enumerate((layer for layer in random if layer not in seeded), start=free):
+        # Past __setattr__: tracked, the generator's state would join the model's weights.
+        object.__setattr__(layer, "_random_generator", StepGenerator(layer._random_generator, stream))
+        if _loops_over_images(layer):
+            object.__setattr__(layer, "_batch_augment", functools.partial(_augment_each, layer))
+    return len(random)
+
+
+def _loops_over_images(layer: tf.keras.layers.Layer) -> bool:
+    """Whether Keras's own loop runs the layer once an image; who overrides it sees to the whole batch."""
+    return isinstance(layer, BaseImageAugmentationLayer) and type(layer)._batch_augment.__module__.startswith("keras.")
+
+
+def _augment_each(layer: BaseImageAugmentationLayer, inputs: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+    """Keras's loop over the images of a batch, with a seed for each: its body is traced, and so draws, only once."""
+    current = _CURRENT.get()
+    if current is None:
+        return type(layer)._batch_augment(layer, inputs)
+    count = tf.shape(inputs["images"])[0]
+    seeds = tf.random.stateless_uniform(
+        [count, 2], current.draw(layer._random_generator.stream), minval=None, maxval=None, dtype=tf.int32
+    )
+
+    def augment(image: Dict[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+        image = dict(image)
+        seed = image.pop("seed")
+        with step_seed(StepSeed(seed)):
+            return {**layer._augment(image), "seed": seed}
+
+    outputs = dict(layer._map_fn(augment, {**inputs, "seed": seeds}))
+    del outputs["seed"]
+    return outputs

@@ -95,7 +95,7 @@ class RunningMeans:
 
 
 class LastValues:
-    """The outputs of the last step, with the interface of `RunningMeans`: for outputs that are running means already."""
+    """The outputs of the last step, used as `RunningMeans` is: for outputs that are running means themselves."""
 
     def __init__(self):
         self._values: Dict[str, float] = {}
