@@ -1,8 +1,25 @@
 """Errors that the user of the package can mend."""
 
+import contextlib
+from typing import Iterator, Optional
+
 
 class UsageError(ValueError):
     """A wrong flag, recipe, setting or piece of data. The message says what, which value, and what to do, in one line.
 
     Commands print it without a traceback and exit with status 2.
     """
+
+
+@contextlib.contextmanager
+def usage_errors_as_raised() -> Iterator[None]:
+    """Around what traces a function: AutoGraph turns a UsageError raised there into an error of its own and a page."""
+    try:
+        yield
+    except Exception as error:
+        cause: Optional[BaseException] = error
+        while cause is not None and not isinstance(cause, UsageError):
+            cause = cause.__context__
+        if cause is None or cause is error:
+            raise
+        raise cause from None

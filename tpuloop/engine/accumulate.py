@@ -5,7 +5,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import tensorflow as tf
 
 from tpuloop.engine.mean import Mean
-from tpuloop.engine.optimize import apply_summed, loss_scale, sum_over_replicas, weighted_gradients
+from tpuloop.engine.optimize import Gradient, apply_summed, loss_scale, sum_over_replicas, weighted_gradients
+from tpuloop.engine.step import in_parts
 from tpuloop.errors import UsageError
 
 Forward = Callable[[Any], Tuple[Mean, Dict[str, Mean]]]
@@ -44,7 +45,7 @@ def accumulated_update(
         )
     rows = size // parts
     scale = loss_scale(optimizer)
-    total: Optional[List[Any]] = None
+    total: Optional[List[Gradient]] = None
     kept: Dict[str, List[Mean]] = {}
     count = None
     before: Sequence[tf.Tensor] = []
@@ -52,15 +53,14 @@ def accumulated_update(
         # One part after the other: side by side, they would need the memory that accumulation is to save.
         with tf.control_dependencies(before):
             part = _rows(batch, index * rows, rows)
-        with tf.GradientTape() as tape:
+        with tf.GradientTape() as tape, in_parts(parts):
             loss, others = forward(part)
         if count is None:
             # Keeps float16 gradients in range as the mean's would be; the exact division comes after the sum.
             count = float((loss.values.shape.num_elements() or rows) * parts)
         gradients = weighted_gradients(loss, tape, variables, (1.0 if scale is None else scale) / count)
-        gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
         total = gradients if total is None else [_sum(old, new) for old, new in zip(total, gradients)]
-        before = [gradient for gradient in total if gradient is not None]
+        before = tf.nest.flatten([gradient for gradient in total if gradient is not None], expand_composites=True)
         for name, mean in {"loss": loss, **others}.items():
             kept.setdefault(name, []).append(mean)
     means = {name: _joined(means) for name, means in kept.items()}
@@ -78,10 +78,14 @@ def _rows(batch: Any, start: int, count: int) -> Any:
     return tf.nest.map_structure(lambda leaf: tf.identity(leaf[start : start + count]), batch)
 
 
-def _sum(old: Optional[tf.Tensor], new: Optional[tf.Tensor]) -> Optional[tf.Tensor]:
+def _sum(old: Gradient, new: Gradient) -> Gradient:
+    """The sum; of slices it stays slices, since some optimizers leave the other rows alone."""
     if old is None or new is None:
         return new if old is None else old
-    return old + new
+    if isinstance(old, tf.IndexedSlices) and isinstance(new, tf.IndexedSlices):
+        parts = zip((old.values, old.indices), (new.values, new.indices))
+        return tf.IndexedSlices(*(tf.concat(pair, axis=0) for pair in parts), old.dense_shape)
+    return tf.convert_to_tensor(old) + tf.convert_to_tensor(new)
 
 
 def _joined(means: Sequence[Mean]) -> Mean:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras.engine import compile_utils
 
 from tpuloop.engine.mean import Mean
-from tpuloop.engine.step import example_mask
+from tpuloop.engine.step import batch_parts, example_mask
 from tpuloop.errors import UsageError
 
 
@@ -135,13 +135,13 @@ def _per_example(
     inner = list(range(1, values.shape.rank))
     if loss.reduction != tf.keras.losses.Reduction.SUM:
         return tf.reduce_mean(values, axis=inner) if inner else values
-    # The mean over examples of (batch size x value) is the sum that SUM asks for.
+    # The mean over examples of (size of the whole batch x value) is the sum that SUM asks for.
     values = tf.reduce_sum(values, axis=inner) if inner else values
     mask = example_mask()
     count = tf.cast(tf.shape(values)[0] if mask is None else tf.reduce_sum(mask), values.dtype)
     if tf.distribute.get_strategy().num_replicas_in_sync > 1:
         count = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, count)
-    return values * count
+    return values * count * batch_parts()
 
 
 def _at_least_float32(output: tf.Tensor) -> tf.Tensor:

@@ -10,6 +10,7 @@ from tensorflow.python.ops import summary_ops_v2
 from tpuloop.engine.step import GlobalStep
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import StepTrace
+from tpuloop.errors import usage_errors_as_raised
 
 Results = Callable[[], Dict[str, tf.Tensor]]
 
@@ -71,7 +72,8 @@ class GraphLoop:
     def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
         """Runs up to `steps` steps, the first of them number `done` (counted from 0)."""
         first = tf.constant(done, tf.int64)
-        sums, clock, ended, data_ended, results = self.function(iterator, first, tf.constant(steps, tf.int32))
+        with usage_errors_as_raised():
+            sums, clock, ended, data_ended, results = self.function(iterator, first, tf.constant(steps, tf.int32))
         sums = sums.numpy()  # The only place where Python waits for the device.
         trace = StepTrace.from_records(
             first_step=done + 1, names=self._step.names, sums=sums, clock=clock.numpy(), ended=float(ended)

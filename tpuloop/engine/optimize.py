@@ -98,6 +98,7 @@ def apply_summed(
     if factor is not None:
         gradients = [_scaled(gradient, factor) for gradient in gradients]
     if clip_norm is not None:
+        gradients = [_summed_rows(gradient) for gradient in gradients]
         gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
     pairs = zip(gradients, variables)
     if isinstance(optimizer, tf.keras.optimizers.experimental.Optimizer):
@@ -123,3 +124,12 @@ def _scaled(gradient: Gradient, factor: Union[float, tf.Tensor]) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(_scaled(gradient.values, factor), gradient.indices, gradient.dense_shape)
     return gradient * tf.cast(factor, gradient.dtype)
+
+
+def _summed_rows(gradient: Gradient) -> Gradient:
+    """Slices with every row once. A norm of slices that hold a row in parts is not that of the gradient."""
+    if not isinstance(gradient, tf.IndexedSlices):
+        return gradient
+    rows, places = tf.unique(gradient.indices)
+    values = tf.math.unsorted_segment_sum(gradient.values, places, tf.shape(rows)[0])
+    return tf.IndexedSlices(values, rows, gradient.dense_shape)

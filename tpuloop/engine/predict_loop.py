@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tpuloop.engine.randomness import StepSeed, step_seed
 from tpuloop.engine.step import split_over_replicas
+from tpuloop.errors import usage_errors_as_raised
 
 
 class PredictLoop:
@@ -38,7 +39,8 @@ class PredictLoop:
     def outputs(self, iterator: Any) -> Iterator[Any]:
         """The outputs of each global batch as NumPy, without the padded rows."""
         for number, (batch, mask) in enumerate(iterator):
-            per_replica = self._one(batch, mask, tf.constant(number, tf.int64))
+            with usage_errors_as_raised():
+                per_replica = self._one(batch, mask, tf.constant(number, tf.int64))
             outputs, mask = tf.nest.map_structure(self._joined, per_replica)
             yield _rows_of(outputs, mask > 0)
 

@@ -11,12 +11,18 @@ from tpuloop.engine.randomness import StepSeed, step_seed
 
 Outputs = Mapping[str, Union[Mean, tf.Tensor]]
 
+_PARTS: "contextvars.ContextVar[int]" = contextvars.ContextVar("batch_parts", default=1)
 _MASK: "contextvars.ContextVar[Optional[tf.Tensor]]" = contextvars.ContextVar("example_mask", default=None)
 
 
 def example_mask() -> Optional[tf.Tensor]:
     """Which rows of the replica's batch are examples: float32 of shape [batch], 0 for padding. None while training."""
     return _MASK.get()
+
+
+def batch_parts() -> int:
+    """How many parts of its batch a replica goes through one by one, each as large as the next."""
+    return _PARTS.get()
 
 
 class GlobalStep:
@@ -105,3 +111,13 @@ def _example_mask(mask: Optional[tf.Tensor]) -> Iterator[None]:
         yield
     finally:
         _MASK.reset(token)
+
+
+@contextlib.contextmanager
+def in_parts(parts: int) -> Iterator[None]:
+    """Inside, a forward pass sees one of so many parts of a batch."""
+    token = _PARTS.set(parts)
+    try:
+        yield
+    finally:
+        _PARTS.reset(token)
