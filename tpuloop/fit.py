@@ -1,8 +1,7 @@
 """One call of `TrainLoop.fit`: which steps run when, and who is told."""
 
-import dataclasses
 import logging
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 import tensorflow as tf
 
@@ -10,62 +9,16 @@ from tpuloop.checkpoint.store import CheckpointStore
 from tpuloop.data.checks import DataError
 from tpuloop.data.feed import Feed
 from tpuloop.engine.pacing import Pacer, nearest_boundary, next_multiple
-from tpuloop.errors import UsageError
+from tpuloop.engine.stop import StopFlag
+from tpuloop.engine.trace import LastValues, RunningMeans
+from tpuloop.engines import StepLoop
 from tpuloop.hooks import Hooks
+from tpuloop.schedule import Schedule
 
 logger = logging.getLogger("tpuloop")
 
 # Outputs of a step whose mean over an epoch says nothing; curves have them for every step.
 _ONLY_IN_TRACE = ("learning_rate",)
-
-
-@dataclasses.dataclass(frozen=True)
-class Schedule:
-    """When a run ends, evaluates and counts an epoch; all counted in steps from the run's start.
-
-    Attributes:
-      steps: the step to reach, or None while only epochs are known.
-      epochs: the epoch to reach, or None.
-      steps_per_epoch: or None where an epoch ends with the data.
-      eval_every: steps between evaluations, or None for the end of each epoch.
-
-    Raises:
-      ValueError: naming the first that makes no sense.
-    """
-
-    steps: Optional[int] = None
-    epochs: Optional[int] = None
-    steps_per_epoch: Optional[int] = None
-    eval_every: Optional[int] = None
-
-    def __post_init__(self):
-        for name in ("steps", "epochs", "steps_per_epoch", "eval_every"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise UsageError(f"{name} must be an integer of at least 1, or None; it is {value!r}")
-
-    @property
-    def by_pass(self) -> bool:
-        """Whether the run is counted in epochs, which by default are passes over the data."""
-        return self.epochs is not None or self.steps is None
-
-    def for_data(self, feed: Feed) -> "Schedule":
-        """The schedule with what the data tells filled in.
-
-        Raises:
-          ValueError: for steps and epochs given both, or epochs of endless data without a length.
-        """
-        if self.steps is not None and self.epochs is not None:
-            raise UsageError(f"give steps or epochs, not both: they are {self.steps} and {self.epochs}")
-        if self.steps is not None:
-            per_epoch = self.steps_per_epoch or feed.steps_per_epoch or self.eval_every
-            return dataclasses.replace(self, steps_per_epoch=per_epoch)
-        epochs = 1 if self.epochs is None else self.epochs
-        per_epoch = self.steps_per_epoch or feed.steps_per_epoch
-        if per_epoch is None and feed.endless:
-            raise UsageError("the data never ends, so an epoch has no end: give steps, or steps_per_epoch")
-        steps = None if per_epoch is None else per_epoch * epochs
-        return dataclasses.replace(self, steps=steps, epochs=epochs, steps_per_epoch=per_epoch)
 
 
 class Fit:
@@ -76,6 +29,10 @@ class Fit:
       hooks: its callbacks.
       schedule: completed with `for_data`.
       feed_from: the training data from a step on.
+      engine_for: the compiled loop around the training step, for such data.
+      metrics: the Keras metrics that the step updates; asked again for every epoch, since a step may make some.
+      means: takes in the step's outputs.
+      stop: ends the run at the next step once it is set.
       evaluate: runs one evaluation and returns its logs, or None if a stop was asked for; None without evaluation.
       store: where to save and what to restore from, or None.
     """
@@ -87,6 +44,10 @@ class Fit:
         hooks: Hooks,
         schedule: Schedule,
         feed_from: Callable[[int], Feed],
+        engine_for: Callable[[Feed], StepLoop],
+        metrics: Callable[[], Iterable[tf.keras.metrics.Metric]],
+        means: Union[RunningMeans, LastValues],
+        stop: StopFlag,
         evaluate: Optional[Callable[[], Optional[Dict[str, float]]]],
         store: Optional[CheckpointStore],
     ):
@@ -94,11 +55,14 @@ class Fit:
         self._hooks = hooks
         self._schedule = schedule
         self._feed_from = feed_from
+        self._engine_for = engine_for
+        self._metrics = metrics
+        self._stop = stop
         self._evaluate = evaluate
         self._store = store
         self._model: tf.keras.Model = loop.model
         self._pacer = Pacer(loop.settings.steps_per_loop)
-        self._means = loop._summary_of("train_step")
+        self._means = means
         self._epoch = 0
         self._epoch_start = 0  # Steps done when the epoch began.
         self._epoch_open = False
@@ -118,7 +82,7 @@ class Fit:
             self._model.history = self._hooks.history
             self._hooks.history.on_train_begin()
             return self._hooks.history
-        self._loop._stop.forget_obeyed()
+        self._stop.forget_obeyed()
         self._model.stop_training = False
         failed = True
         try:
@@ -136,7 +100,7 @@ class Fit:
             self._train(feed)
             self._save()
             self._hooks.call("on_train_end", self._logs)
-            self._loop._stop.obeyed()
+            self._stop.obeyed()
             failed = False
         finally:
             self._hooks.close(failed=failed)
@@ -165,12 +129,7 @@ class Fit:
             self._epoch_start = self._epoch * per_epoch
 
     def _train(self, feed: Feed) -> None:
-        engine = self._loop._engines.training(
-            self._loop,
-            feed,
-            halt_on_nonfinite=self._hooks.halts_on_nonfinite,
-            count_for_keras=self._hooks.counts_every_step,
-        )
+        engine = self._engine_for(feed)
         iterator = self._loop.iterator(feed)
         feed_end = None if feed.steps is None else self._step + feed.steps
         self._model._train_counter.assign(self._step)
@@ -178,7 +137,7 @@ class Fit:
             step = self._step
             if step in (feed_end, self._schedule.steps):
                 break
-            if self._loop._stop.is_set():
+            if self._stop.is_set():
                 return
             if not self._epoch_open:
                 self._begin_epoch()
@@ -186,7 +145,7 @@ class Fit:
             call = engine.run(iterator, done=step, steps=self._distance(step, feed_end))
             if len(call.trace):
                 self._after_call(call)
-            if self._loop._stop.is_set():
+            if self._stop.is_set():
                 return
             if call.data_ended:
                 if not self._next_pass():
@@ -223,7 +182,7 @@ class Fit:
         self._model._train_counter.assign(step)
         self._hooks.on_steps_end(trace)
         self._hooks.on_train_batch_end(step - self._epoch_start - 1, self._logs, trace=trace)
-        if self._loop._stop.is_set():
+        if self._stop.is_set():
             return
         every = self._schedule.eval_every
         if every is not None and (step % every == 0 or step == self._schedule.steps):
@@ -238,14 +197,14 @@ class Fit:
         self._epoch_open = True
         self._means.reset()
         self._val_logs = {}
-        for metric in self._loop._updated_metrics(own_step="train_step"):
+        for metric in self._metrics():
             metric.reset_state()
         self._hooks.call("on_epoch_begin", self._epoch, {})
 
     def _end_epoch(self) -> None:
         if self._schedule.eval_every is None or self._ended_by_itself:
             self._run_evaluation()
-            if self._loop._stop.is_set():
+            if self._stop.is_set():
                 return
         self._logs = {**self._logs, **self._val_logs}
         self._hooks.call("on_epoch_end", self._epoch, self._logs)
@@ -272,7 +231,7 @@ class Fit:
             return False
         self._end_epoch()
         more = self._schedule.epochs is None or self._epoch < self._schedule.epochs
-        return more and not self._model.stop_training and not self._loop._stop.is_set()
+        return more and not self._model.stop_training and not self._stop.is_set()
 
     def _save(self) -> None:
         step = self._step

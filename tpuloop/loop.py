@@ -1,9 +1,8 @@
 """The training loop that research code subclasses."""
 
-import contextlib
 import logging
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -16,19 +15,20 @@ from tpuloop.data.source import as_source
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
-from tpuloop.engine.graph_loop import GraphLoop, HostLoop, default_summary_writer
 from tpuloop.engine.mean import Mean
+from tpuloop.engine.metrics import distinct, results_by_name
 from tpuloop.engine.nested import layers_within
 from tpuloop.engine.optimize import minimize
-from tpuloop.engine.predict_loop import PredictLoop
 from tpuloop.engine.randomness import current_seed, seed_random_layers
-from tpuloop.engine.step import GlobalStep
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import LastValues, RunningMeans
+from tpuloop.engines import Engines, StepLoop
 from tpuloop.errors import UsageError
-from tpuloop.fit import Fit, Schedule
+from tpuloop.evaluation import run_evaluation
+from tpuloop.fit import Fit
 from tpuloop.hooks import Hooks
 from tpuloop.runtime import Runtime, check_tensorflow_version
+from tpuloop.schedule import Schedule
 from tpuloop.settings import LoopSettings
 
 logger = logging.getLogger("tpuloop")
@@ -103,7 +103,7 @@ class TrainLoop(tf.Module):
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self._stop = StopFlag()
-        self._engines = _Engines()
+        self._engines = Engines(strategy=self.runtime.strategy, settings=self.settings, stop=self._stop)
 
     # What a subclass may override. Replica context, traced once.
 
@@ -322,6 +322,10 @@ class TrainLoop(tf.Module):
                 hooks=hooks,
                 schedule=schedule,
                 feed_from=feed_from,
+                engine_for=lambda feed: self._training_engine(feed, hooks),
+                metrics=lambda: self._updated_metrics(own_step="train_step"),
+                means=self._summary_of("train_step"),
+                stop=self._stop,
                 evaluate=None if evaluation is None else lambda: self._run_evaluation(evaluation, hooks),
                 store=self.checkpoints() if self.workdir else None,
             )
@@ -366,7 +370,8 @@ class TrainLoop(tf.Module):
         """
         feed = self._eval_feed(without_none(data, None, None), batch_size, steps)
         with self.runtime.scope():
-            batches = list(self._engines.predicting(self, feed).outputs(self.iterator(feed)))
+            engine = self._engines.predicting(replica_step=self.predict_step, split=self.splits_on_host(feed))
+            batches = list(engine.outputs(self.iterator(feed)))
         if not batches:
             raise DataError("the data is empty: it gave no batch")
         return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *batches)
@@ -419,20 +424,19 @@ class TrainLoop(tf.Module):
         return type(self).train_step is TrainLoop.train_step and not _overrides(self.model, "train_step")
 
     def _updated_metrics(self, *, own_step: str) -> List[tf.keras.metrics.Metric]:
-        """The Keras metrics that a step updates: the model's, and those that are attributes of the loop.
-
-        Their results join the logs, except where the model's own step returns what it wants in them.
-        """
+        """The Keras metrics that a step updates: the model's, and those that are attributes of the loop."""
+        # The loss is a Mean of ours, unless the model's own step updates Keras's metric of it.
         losses = () if self._uses_own_step(own_step) else _compiled_loss_metrics(self.model)
-        kept = {id(metric) for metric in losses}
-        found = list(self.model.metrics)
-        found += [layer for layer in layers_within(self) if isinstance(layer, tf.keras.metrics.Metric)]
-        metrics = []
-        for metric in found:
-            if id(metric) not in kept:
-                kept.add(id(metric))
-                metrics.append(metric)
-        return metrics
+        own = [layer for layer in layers_within(self) if isinstance(layer, tf.keras.metrics.Metric)]
+        return distinct([*self.model.metrics, *own], but=losses)
+
+    def _metric_results(self, shown: List[str], *, own_step: str) -> Dict[str, tf.Tensor]:
+        """The results of metrics that join the logs. Asked for late: a step of one's own may make metrics in its trace."""
+        results = results_by_name(self._updated_metrics(own_step=own_step))
+        if not self._uses_own_step(own_step):
+            return results
+        # On one replica the values the step returned are global. On more, each returned the result of its part.
+        return {name: results[name] for name in results if self.runtime.replicas > 1 and name in shown}
 
     def _feed_rules(self) -> FeedRules:
         inputs = getattr(self.model, "inputs", None)
@@ -466,162 +470,38 @@ class TrainLoop(tf.Module):
                 optimizer._create_all_weights(self.model.trainable_variables)
         seed_random_layers(layers_within(self))
 
-    def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
-        """One pass over evaluation data; None if a stop was asked for before its end.
-
-        The state of the running epoch's metrics is put back afterwards.
-        """
-        metrics = self._updated_metrics(own_step="test_step")
-        engine = self._engines.evaluating(self, feed)
-        means, done, results = self._summary_of("test_step"), 0, {}
-        with _set_aside(metrics, self.runtime.strategy):
-            for metric in metrics:
-                metric.reset_state()
-            hooks.call("on_test_begin", {})
-            iterator = self.iterator(feed)
-            while feed.steps is None or done < feed.steps:
-                hooks.call("on_test_batch_begin", done, {})
-                left = _EVAL_STEPS_PER_CALL if feed.steps is None else feed.steps - done
-                call = engine.run(iterator, done=done, steps=min(left, _EVAL_STEPS_PER_CALL))
-                if self._stop.is_set():
-                    return None
-                done += len(call.trace)
-                means.add(call.trace)
-                results = call.results
-                if len(call.trace):
-                    hooks.call("on_test_batch_end", done - 1, {**means.result(), **results})
-                if call.data_ended:
-                    break
-            if not done:
-                raise DataError("the data is empty: it gave no batch")
-            logs = {**means.result(), **results}
-            hooks.call("on_test_end", logs)
-        return logs
-
-
-# Bounds the memory of a step trace where the length of the data is not known.
-_EVAL_STEPS_PER_CALL = 1000
-
-
-class _Engines:
-    """The compiled loops of one TrainLoop, each made when first needed."""
-
-    def __init__(self):
-        self._made: Dict[Any, Any] = {}
-        self._compiled_for: Any = None
-
-    def forget_if_recompiled(self, model: tf.keras.Model) -> None:
-        """`Model.compile` makes new losses and metrics, which a traced step does not know."""
-        if self._compiled_for is not model.compiled_loss:
-            self._made.clear()
-            self._compiled_for = model.compiled_loss
-
-    def training(self, loop: TrainLoop, feed: Feed, *, halt_on_nonfinite: bool, count_for_keras: bool) -> Any:
-        """The loop around `train_step`."""
-        split = loop.splits_on_host(feed)
-        key = ("train", feed.may_end, split, halt_on_nonfinite, count_for_keras, default_summary_writer())
-        if key not in self._made:
-            counters = [loop.step, loop.model._train_counter] if count_for_keras else [loop.step]
-            self._made[key] = self._loop(
-                loop,
-                GlobalStep(
-                    strategy=loop.runtime.strategy, replica_step=loop.train_step, seed=loop.settings.seed, split=split
-                ),
-                counters=counters,
-                own_step="train_step",
-                halt_on_nonfinite=halt_on_nonfinite,
-                may_end=feed.may_end,
-            )
-        return self._made[key]
-
-    def evaluating(self, loop: TrainLoop, feed: Feed) -> Any:
-        """The loop around `eval_step`."""
-        split = loop.splits_on_host(feed)
-        key = ("eval", feed.may_end, split, default_summary_writer())
-        if key not in self._made:
-            own = loop._uses_own_step("test_step")
-            replica_step = (lambda pair: loop.eval_step(pair[0])) if own else loop.eval_step
-            self._made[key] = self._loop(
-                loop,
-                GlobalStep(
-                    strategy=loop.runtime.strategy,
-                    replica_step=replica_step,
-                    seed=loop.settings.seed,
-                    masked=not own,
-                    split=split,
-                ),
-                counters=[],
-                own_step="test_step",
-                halt_on_nonfinite=False,
-                may_end=feed.may_end,
-            )
-        return self._made[key]
-
-    def predicting(self, loop: TrainLoop, feed: Feed) -> PredictLoop:
-        """The loop around `predict_step`."""
-        split = loop.splits_on_host(feed)
-        key = ("predict", split)
-        if key not in self._made:
-            self._made[key] = PredictLoop(
-                strategy=loop.runtime.strategy,
-                replica_step=loop.predict_step,
-                seed=loop.settings.seed,
-                split=split,
-                compiled=loop.settings.loop != "host",
-            )
-        return self._made[key]
-
-    @staticmethod
-    def _loop(
-        loop: TrainLoop,
-        step: GlobalStep,
-        *,
-        counters: List[tf.Variable],
-        own_step: str,
-        halt_on_nonfinite: bool,
-        may_end: bool,
-    ) -> Any:
-        kind = HostLoop if loop.settings.loop == "host" else GraphLoop
-
-        def results() -> Dict[str, tf.Tensor]:
-            # Asked for late: a step of one's own may make metrics in its trace.
-            results = _results(loop._updated_metrics(own_step=own_step))
-            if not loop._uses_own_step(own_step):
-                return results
-            # On one replica the step's own values are global. On more, each replica returned the result of its part.
-            shown = step.names if loop.runtime.replicas > 1 else ()
-            return {name: value for name, value in results.items() if name in shown}
-
-        return kind(
-            step=step,
-            stop=loop._stop,
+    def _training_engine(self, feed: Feed, hooks: Hooks) -> StepLoop:
+        counters = [self.step, self.model._train_counter] if hooks.counts_every_step else [self.step]
+        return self._engines.stepping(
+            "train",
+            replica_step=self.train_step,
+            feed=feed,
+            split=self.splits_on_host(feed),
+            results=lambda shown: self._metric_results(shown, own_step="train_step"),
             counters=counters,
-            results=results,
-            halt_on_nonfinite=halt_on_nonfinite,
-            data_may_end=may_end,
+            halt_on_nonfinite=hooks.halts_on_nonfinite,
         )
 
-
-def _results(metrics: Iterable[tf.keras.metrics.Metric]) -> Dict[str, tf.Tensor]:
-    """The metrics' results by name, those of a metric with several under their own names. Cross-replica context."""
-    results: Dict[str, tf.Tensor] = {}
-    for metric in metrics:
-        result = metric.result()
-        results.update(result if isinstance(result, dict) else {metric.name: result})
-    return results
-
-
-@contextlib.contextmanager
-def _set_aside(metrics: Iterable[tf.keras.metrics.Metric], strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Puts the metrics' state back at the end, on every replica to the bit."""
-    variables = [variable for metric in metrics for variable in metric.variables]
-    parts = [part for variable in variables for part in strategy.experimental_local_results(variable)]
-    values = [tf.identity(part) for part in parts]
-    try:
-        yield
-    finally:
-        for part, value in zip(parts, values):
-            part.assign(value)
+    def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
+        own = self._uses_own_step("test_step")
+        engine = self._engines.stepping(
+            "eval",
+            replica_step=(lambda batch_and_mask: self.eval_step(batch_and_mask[0])) if own else self.eval_step,
+            feed=feed,
+            split=self.splits_on_host(feed),
+            results=lambda shown: self._metric_results(shown, own_step="test_step"),
+            masked=not own,
+        )
+        return run_evaluation(
+            engine,
+            feed=feed,
+            iterator=self.iterator(feed),
+            hooks=hooks,
+            metrics=self._updated_metrics(own_step="test_step"),
+            means=self._summary_of("test_step"),
+            stop=self._stop,
+            strategy=self.runtime.strategy,
+        )
 
 
 def _as_float32(logs: Dict[str, Any]) -> Dict[str, tf.Tensor]:

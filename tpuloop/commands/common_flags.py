@@ -37,7 +37,7 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
         config_flags.DEFINE_config_file(
             "config",
             None,
-            "Recipe: a Python file with get_config(), or the name of one that ships; --config.FIELD=VALUE sets a field.",
+            "Recipe: a Python file with get_config(), or the name of a shipped one; --config.FIELD=VALUE sets a field.",
         )
     flags.DEFINE_string("model", None, "Model: a name of the registry, or module:function of your own.")
     flags.DEFINE_string("data", None, "Data: the name of a data set, or module:function of your own.")

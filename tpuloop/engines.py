@@ -1,0 +1,92 @@
+"""The compiled loops of one TrainLoop, each made when first needed and kept for the next call."""
+
+from typing import Any, Callable, Dict, List, Sequence, Union
+
+import tensorflow as tf
+
+from tpuloop.data.feed import Feed
+from tpuloop.engine.graph_loop import GraphLoop, HostLoop, default_summary_writer
+from tpuloop.engine.predict_loop import PredictLoop
+from tpuloop.engine.step import GlobalStep, Outputs
+from tpuloop.engine.stop import StopFlag
+from tpuloop.settings import LoopSettings
+
+StepLoop = Union[GraphLoop, HostLoop]
+
+
+class Engines:
+    """Makes loops around steps, as the settings say.
+
+    Args:
+      strategy: whose replicas run the steps.
+      settings: of the TrainLoop.
+      stop: ends any of the loops at its next step.
+    """
+
+    def __init__(self, *, strategy: tf.distribute.Strategy, settings: LoopSettings, stop: StopFlag):
+        self._strategy = strategy
+        self._settings = settings
+        self._stop = stop
+        self._made: Dict[Any, Any] = {}
+        self._compiled_for: Any = None
+
+    def forget_if_recompiled(self, model: tf.keras.Model) -> None:
+        """`Model.compile` makes new losses and metrics, which a traced step does not know."""
+        if self._compiled_for is not model.compiled_loss:
+            self._made.clear()
+            self._compiled_for = model.compiled_loss
+
+    def stepping(
+        self,
+        name: str,
+        *,
+        replica_step: Callable[[Any], Outputs],
+        feed: Feed,
+        split: bool,
+        results: Callable[[List[str]], Dict[str, tf.Tensor]],
+        counters: Sequence[tf.Variable] = (),
+        masked: bool = False,
+        halt_on_nonfinite: bool = False,
+    ) -> StepLoop:
+        """The loop of that name around a step.
+
+        Args:
+          name: "train" or "eval"; the same name is always given the same step.
+          feed: the data; what matters is whether it may end unforeseen.
+          results: given the names of the step's outputs, the metrics' results. Cross-replica context.
+          replica_step, split, masked: as for `GlobalStep`.
+          counters, halt_on_nonfinite: as for `GraphLoop`.
+        """
+        # A step that was traced keeps the summary writer it was traced with.
+        key = (name, feed.may_end, split, masked, halt_on_nonfinite, len(counters), default_summary_writer())
+        if key not in self._made:
+            step = GlobalStep(
+                strategy=self._strategy,
+                replica_step=replica_step,
+                seed=self._settings.seed,
+                masked=masked,
+                split=split,
+            )
+            kind = HostLoop if self._settings.loop == "host" else GraphLoop
+            self._made[key] = kind(
+                step=step,
+                stop=self._stop,
+                counters=counters,
+                results=lambda: results(step.names),
+                halt_on_nonfinite=halt_on_nonfinite,
+                data_may_end=feed.may_end,
+            )
+        return self._made[key]
+
+    def predicting(self, *, replica_step: Callable[[Any], Any], split: bool) -> PredictLoop:
+        """The loop around a step that predicts."""
+        key = ("predict", split)
+        if key not in self._made:
+            self._made[key] = PredictLoop(
+                strategy=self._strategy,
+                replica_step=replica_step,
+                seed=self._settings.seed,
+                split=split,
+                compiled=self._settings.loop != "host",
+            )
+        return self._made[key]
