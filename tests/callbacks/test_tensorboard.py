@@ -264,6 +264,19 @@ def test_all_steps_are_there_after_an_error(tmp_path):
     assert tf.summary.experimental.get_step() is None
 
 
+def test_folder_may_be_on_any_file_system_of_tensorflow():
+    fit("ram://run/events", steps=3, loop=with_summaries(), eval_data=(X, Y), eval_every=3)
+    files = [name for run in ("train", "eval") for name in tf.io.gfile.glob(f"ram://run/events/{run}/*")]
+    found = {}
+    for name in files:
+        for record in tf.data.TFRecordDataset(name):
+            event = Event.FromString(record.numpy())
+            for value in event.summary.value:
+                found.setdefault((name.split("/")[-2], value.tag), []).append(event.step)
+    assert found["train", "loss"] == found["train", "twice_the_loss"] == [1, 2, 3]
+    assert found["eval", "loss"] == [3]
+
+
 def test_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "events").write_text("a file, not a folder")
     with pytest.raises(tf.errors.OpError, match="events"):
