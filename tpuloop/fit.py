@@ -82,7 +82,7 @@ class Fit:
             self._model.history = self._hooks.history
             self._hooks.history.on_train_begin()
             return self._hooks.history
-        self._stop.forget_obeyed()
+        self._stop.run_begins()
         self._model.stop_training = False
         failed = True
         try:
@@ -100,7 +100,7 @@ class Fit:
             self._train(feed)
             self._save()
             self._hooks.call("on_train_end", self._logs)
-            self._stop.obeyed()
+            self._stop.run_ended()
             failed = False
         finally:
             self._hooks.close(failed=failed)

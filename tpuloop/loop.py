@@ -382,8 +382,8 @@ class TrainLoop(tf.Module):
 
     @property
     def stop_requested(self) -> bool:
-        """Whether `request_stop` ended the last `fit`."""
-        return self._stop.is_set()
+        """Whether `request_stop` ended the last `fit`, or will end this one."""
+        return self._stop.ended_run or self._stop.is_set()
 
     def checkpoints(self) -> CheckpointStore:
         """The checkpoints of this loop in its workdir."""
@@ -431,7 +431,7 @@ class TrainLoop(tf.Module):
         return distinct([*self.model.metrics, *own], but=losses)
 
     def _metric_results(self, shown: List[str], *, own_step: str) -> Dict[str, tf.Tensor]:
-        """The results of metrics that join the logs. Asked for late: a step of one's own may make metrics in its trace."""
+        """The metrics' results that join the logs. Called once the step was traced, which may have made metrics."""
         results = results_by_name(self._updated_metrics(own_step=own_step))
         if not self._uses_own_step(own_step):
             return results

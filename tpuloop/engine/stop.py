@@ -13,21 +13,20 @@ class StopFlag:
         # On the host and outside any strategy: a mirrored variable could not be set while a call runs.
         with tf.init_scope(), tf.device("CPU:0"):
             self.variable = tf.Variable(False, trainable=False, name="stop")
-        self._obeyed = False
+        self.ended_run = False  # Whether the last run ended because it was asked to.
 
     def set(self) -> None:
         """The loop ends at the next step."""
         self.variable.assign(True)
 
-    def obeyed(self) -> None:
-        """The run that was to end has ended."""
-        self._obeyed = self.is_set()
+    def run_begins(self) -> None:
+        """A request that came before stands: the run ends before its first step."""
+        self.ended_run = False
 
-    def forget_obeyed(self) -> None:
-        """Another run begins: a request that an earlier one obeyed is over, one that came since then stands."""
-        if self._obeyed:
-            self.variable.assign(False)
-            self._obeyed = False
+    def run_ended(self) -> None:
+        """The request is over, so that it does not stop an evaluation or another run as well."""
+        self.ended_run = self.is_set()
+        self.variable.assign(False)
 
     def is_set(self) -> bool:
         """Whether the loop was asked to end."""
