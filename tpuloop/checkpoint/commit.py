@@ -20,6 +20,7 @@ import tensorflow as tf
 
 COMMIT_FILE = "COMMIT.json"
 _FOLDER = re.compile(r"step-(\d{8,})$")
+_UNFINISHED = re.compile(r"\.writing-step-\d{8,}-\d+$")
 _CHUNK = 1 << 22
 
 
@@ -65,8 +66,9 @@ def write_committed(
     final = os.path.join(directory, folder_name(step))
     in_place = "://" in directory
     folder = final if in_place else os.path.join(directory, f".writing-{folder_name(step)}-{os.getpid()}")
-    if tf.io.gfile.exists(folder):
-        tf.io.gfile.rmtree(folder)
+    _clear_unfinished(directory)
+    if in_place and tf.io.gfile.exists(folder):
+        delete(directory, step)
     tf.io.gfile.makedirs(folder)
     try:
         write(folder)
@@ -75,8 +77,8 @@ def write_committed(
         with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE), "w") as file:
             file.write(json.dumps(commit, indent=1, sort_keys=True))
         if not in_place:
-            if tf.io.gfile.exists(final):  # Not committed, or it would not be written again.
-                tf.io.gfile.rmtree(final)
+            if tf.io.gfile.exists(final):  # Not committed or damaged, or it would not be written again.
+                delete(directory, step)
             tf.io.gfile.rename(folder, final)
     except BaseException:
         if tf.io.gfile.exists(folder) and not in_place:
@@ -111,8 +113,17 @@ def read_commit(directory: str, step: int) -> Dict[str, Any]:
 def delete(directory: str, step: int) -> None:
     """Deletes a step's folder, its commit file first, so that a half-deleted checkpoint is not seen."""
     folder = os.path.join(directory, folder_name(step))
-    tf.io.gfile.remove(os.path.join(folder, COMMIT_FILE))
+    if tf.io.gfile.exists(os.path.join(folder, COMMIT_FILE)):
+        tf.io.gfile.remove(os.path.join(folder, COMMIT_FILE))
     tf.io.gfile.rmtree(folder)
+
+
+def _clear_unfinished(directory: str) -> None:
+    """Deletes what a process that was killed while it wrote has left. Only one process writes into a run's folder."""
+    if tf.io.gfile.isdir(directory):
+        for name in tf.io.gfile.listdir(directory):
+            if _UNFINISHED.match(name.rstrip("/")):
+                tf.io.gfile.rmtree(os.path.join(directory, name))
 
 
 def _describe(path: str) -> Dict[str, Any]:

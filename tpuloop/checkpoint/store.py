@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
@@ -28,7 +28,7 @@ class CheckpointStore:
         self._keep = keep
 
     def save(self, step: int, record: Mapping[str, Any]) -> None:
-        """Writes and commits the state after `step` steps, unless that is there already; then deletes old ones.
+        """Writes and commits the state after `step` steps, unless that is there already and intact; deletes old ones.
 
         Args:
           record: plain JSON that `restore` gives back.
@@ -36,18 +36,21 @@ class CheckpointStore:
         Raises:
           CheckpointError: where it cannot be written; earlier checkpoints are untouched.
         """
-        if step not in commit.committed_steps(self._directory):
+        if not self._is_intact(step):
             try:
                 commit.write_committed(self._directory, step, write=self._write, record=record)
             except (OSError, tf.errors.OpError) as error:
                 raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
-        for old in retention.to_delete(commit.committed_steps(self._directory), keep=self._keep):
+        # Later ones are damaged, or the run would have gone on from there: they must not push this one out.
+        steps = [other for other in commit.committed_steps(self._directory) if other <= step]
+        for old in retention.to_delete(steps, keep=self._keep):
             commit.delete(self._directory, old)
 
     def restore(self, *, to_train: bool = True) -> Optional[Dict[str, Any]]:
         """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
 
-        A checkpoint that is damaged is named in a warning, and the one before it is used.
+        A checkpoint that is damaged is named in a warning, and the one before it is used. So are values in it that no
+        object takes.
 
         Args:
           to_train: False leaves out what only training needs, such as the optimizer's state, where it was not built.
@@ -71,6 +74,15 @@ class CheckpointStore:
             )
         return None
 
+    def _is_intact(self, step: int) -> bool:
+        if step not in commit.committed_steps(self._directory):
+            return False
+        try:
+            commit.read_commit(self._directory, step)
+        except commit.CheckpointError:
+            return False
+        return True
+
     def _write(self, folder: str) -> None:
         self._checkpoint.write(os.path.join(folder, _PREFIX))
 
@@ -80,8 +92,23 @@ class CheckpointStore:
             status.assert_existing_objects_matched()
             if not to_train:
                 status.expect_partial()
+                return
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             reason = str(error).strip().splitlines()
             raise commit.CheckpointError(
                 f"{folder} does not fit this model: {reason[0] if reason else type(error).__name__}"
             ) from error
+        unused = _unused(status)
+        if unused:
+            logger.warning("%s holds values that nothing takes: %s", folder, ", ".join(unused))
+
+
+def _unused(status: Any) -> List[str]:
+    """The names in a checkpoint that belong to no object. TensorFlow tells only whether there are any."""
+    restored = status._checkpoint
+    return [
+        attribute.checkpoint_key.split("/.ATTRIBUTES")[0]
+        for number, node in enumerate(restored.object_graph_proto.nodes)
+        for attribute in node.attributes
+        if restored.object_by_proto_id.get(number) is None
+    ]

@@ -1,0 +1,159 @@
+"""A checkpoint is whole or not there, whatever happens to its files."""
+
+import json
+import os
+
+import google_crc32c
+import pytest
+
+from tpuloop.checkpoint.commit import (
+    CheckpointError,
+    committed_steps,
+    delete,
+    folder_name,
+    read_commit,
+    write_committed,
+)
+
+
+def write_two_files(folder):
+    with open(os.path.join(folder, "a"), "wb") as file:
+        file.write(b"abc" * 1000)
+    with open(os.path.join(folder, "empty"), "wb"):
+        pass
+
+
+def write(directory, step, writer=write_two_files, **record):
+    return write_committed(str(directory), step, write=writer, record=record)
+
+
+def test_commit_file_holds_record_sizes_and_checksums(tmp_path):
+    written = write(tmp_path, 1200, seed=7)
+    assert (tmp_path / "step-00001200" / "COMMIT.json").is_file()
+    on_disk = json.loads((tmp_path / "step-00001200" / "COMMIT.json").read_text())
+    assert on_disk == written == read_commit(str(tmp_path), 1200)
+    assert on_disk == {
+        "seed": 7,
+        "step": 1200,
+        "files": {
+            "a": {"size": 3000, "crc32c": f"{google_crc32c.value(b'abc' * 1000):08x}"},
+            "empty": {"size": 0, "crc32c": "00000000"},
+        },
+    }
+
+
+def test_steps_are_listed_in_order_and_only_committed_ones(tmp_path):
+    for step in (5, 100, 20, 123456789):
+        write(tmp_path, step)
+    os.remove(tmp_path / folder_name(20) / "COMMIT.json")
+    os.makedirs(tmp_path / "step-00000030")
+    (tmp_path / "step-00000040").write_text("a file")
+    (tmp_path / "other-00000050").mkdir()
+    (tmp_path / "other-00000050" / "COMMIT.json").write_text("{}")
+    (tmp_path / "step-00000060.old").mkdir()
+    (tmp_path / "step-00000060.old" / "COMMIT.json").write_text("{}")
+    assert committed_steps(str(tmp_path)) == [5, 100, 123456789]
+
+
+def test_no_folder_has_no_steps(tmp_path):
+    assert committed_steps(str(tmp_path / "missing")) == []
+
+
+def test_interrupted_write_leaves_nothing(tmp_path):
+    def interrupted(folder):
+        write_two_files(folder)
+        raise KeyboardInterrupt
+
+    write(tmp_path, 5)
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path, 10, interrupted)
+    assert sorted(os.listdir(tmp_path)) == ["step-00000005"]
+
+
+def test_what_a_killed_process_left_is_cleared_by_the_next_write(tmp_path):
+    half = tmp_path / ".writing-step-00000010-99999"
+    half.mkdir()
+    (half / "a").write_text("half")
+    (tmp_path / ".writing-notes").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    assert committed_steps(str(tmp_path)) == []
+    write(tmp_path, 10)
+    assert sorted(os.listdir(tmp_path)) == [".writing-notes", "notes.txt", "step-00000010"]
+
+
+def test_uncommitted_folder_of_the_same_step_is_replaced(tmp_path):
+    folder = tmp_path / folder_name(5)
+    folder.mkdir()
+    (folder / "stale").write_text("stale")
+    write(tmp_path, 5)
+    assert sorted(os.listdir(folder)) == ["COMMIT.json", "a", "empty"]
+
+
+def flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+DAMAGE = {
+    "flipped": (flip, "a has .*crc32c.* was committed"),
+    "cut": (cut, "a has .*'size': 2999.* was committed"),
+    "missing": (os.remove, r"a cannot be read \(NotFoundError\)"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damaged_file_is_named(tmp_path, kind):
+    write(tmp_path, 5)
+    harm, message = DAMAGE[kind]
+    harm(tmp_path / folder_name(5) / "a")
+    with pytest.raises(CheckpointError, match=f"step-00000005: {message}"):
+        read_commit(str(tmp_path), 5)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"files": 3}', "\udcff"])
+def test_damaged_commit_file_is_named(tmp_path, text):
+    write(tmp_path, 5)
+    (tmp_path / folder_name(5) / "COMMIT.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(CheckpointError, match=r"step-00000005: its COMMIT.json cannot be read"):
+        read_commit(str(tmp_path), 5)
+
+
+def test_delete_takes_one_step_only(tmp_path):
+    write(tmp_path, 5)
+    write(tmp_path, 10)
+    delete(str(tmp_path), 5)
+    assert os.listdir(tmp_path) == ["step-00000010"]
+
+
+def test_object_store_gets_its_files_in_place_and_the_commit_file_last(tmp_path):
+    # ram:// is a file system of TensorFlow's without a rename of folders.
+    import tensorflow as tf
+
+    directory = f"ram://{tmp_path.name}/checkpoints"
+    seen = []
+
+    def writer(folder):
+        seen.append(folder)
+        with tf.io.gfile.GFile(f"{folder}/a", "w") as file:
+            file.write("abc")
+        assert not tf.io.gfile.exists(f"{folder}/COMMIT.json")
+
+    write(directory, 5, writer)
+    assert seen == [f"{directory}/step-00000005"]
+    assert committed_steps(directory) == [5]
+    assert read_commit(directory, 5)["files"]["a"]["size"] == 3
+
+    def interrupted(folder):
+        writer(folder)
+        raise OSError
+
+    with pytest.raises(OSError):
+        write(directory, 10, interrupted)
+    assert committed_steps(directory) == [5]
+    write(directory, 10, writer)
+    assert committed_steps(directory) == [5, 10]

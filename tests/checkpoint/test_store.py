@@ -1,0 +1,180 @@
+"""Saving and restoring the objects of a run, also when checkpoints are damaged or do not fit."""
+
+import json
+import logging
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tpuloop.checkpoint.commit import CheckpointError, committed_steps
+from tpuloop.checkpoint.store import CheckpointStore
+
+
+def store(directory, keep=3, **objects):
+    return CheckpointStore(directory=str(directory), objects=objects, keep=keep)
+
+
+def saved(directory, steps, keep=10):
+    """A variable whose value is the step, saved at each of `steps`."""
+    variable = tf.Variable(0.0)
+    kept = store(directory, keep, variable=variable)
+    for step in steps:
+        variable.assign(step)
+        kept.save(step, {"seed": 7, "note": "x"})
+    return variable, kept
+
+
+def damage(directory, step):
+    """Flips one byte of a step's data."""
+    folder = directory / f"step-{step:08d}"
+    (data,) = folder.glob("state.data*")
+    content = bytearray(data.read_bytes())
+    content[0] ^= 1
+    data.write_bytes(bytes(content))
+
+
+def test_the_newest_is_restored_with_its_record(tmp_path):
+    variable, kept = saved(tmp_path, [5, 20, 10])
+    variable.assign(-1)
+    record = kept.restore()
+    assert float(variable) == 20
+    assert (record["step"], record["seed"], record["note"]) == (20, 7, "x")
+
+
+def test_nothing_to_restore(tmp_path):
+    variable, kept = saved(tmp_path / "missing", [])
+    variable.assign(3)
+    assert kept.restore() is None
+    assert float(variable) == 3
+
+
+def test_keep(tmp_path):
+    saved(tmp_path, [5, 10, 15, 20], keep=2)
+    assert committed_steps(str(tmp_path)) == [15, 20]
+
+
+def test_files_of_others_stay(tmp_path):
+    others = ["notes.txt", "step-5", "step-00000007-mine", "old"]
+    for name in others:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "COMMIT.json").write_text("{}")
+    saved(tmp_path, [5, 10], keep=1)
+    assert sorted(os.listdir(tmp_path)) == sorted([*others, "step-00000010"])
+
+
+def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, caplog):
+    variable, kept = saved(tmp_path, [5, 10, 20])
+    damage(tmp_path, 20)
+    os.remove(tmp_path / "step-00000010" / "state.index")
+    with caplog.at_level(logging.WARNING, "tpuloop"):
+        assert kept.restore()["step"] == 5
+    assert float(variable) == 5
+    assert "passing over a damaged checkpoint" in caplog.text
+    assert "step-00000020: state.data" in caplog.text
+    assert "step-00000010: state.index cannot be read" in caplog.text
+
+
+def test_an_uncommitted_one_is_not_seen(tmp_path, caplog):
+    variable, kept = saved(tmp_path, [5, 10])
+    os.remove(tmp_path / "step-00000010" / "COMMIT.json")
+    assert kept.restore()["step"] == 5
+    assert float(variable) == 5
+    assert not caplog.records
+
+
+def test_none_valid_is_an_error_and_no_start_from_nothing(tmp_path):
+    variable, kept = saved(tmp_path, [5, 10])
+    for step in (5, 10):
+        damage(tmp_path, step)
+    variable.assign(-1)
+    with pytest.raises(CheckpointError, match=r"none of the 2 checkpoints in .* is valid; the run does not start over"):
+        kept.restore()
+    assert float(variable) == -1
+
+
+def test_a_damaged_step_that_is_reached_again_is_written_again(tmp_path):
+    variable, kept = saved(tmp_path, [5, 10])
+    damage(tmp_path, 10)
+    variable.assign(100)
+    kept.save(10, {})
+    variable.assign(0)
+    assert kept.restore()["step"] == 10
+    assert float(variable) == 100
+
+
+def test_an_intact_step_is_not_written_again(tmp_path):
+    variable, kept = saved(tmp_path, [5, 10])
+    before = os.stat(tmp_path / "step-00000010").st_ino
+    variable.assign(100)
+    kept.save(10, {})
+    assert os.stat(tmp_path / "step-00000010").st_ino == before
+
+
+def test_damaged_later_ones_do_not_push_out_what_is_saved_now(tmp_path):
+    variable, kept = saved(tmp_path, [5, 20, 30], keep=3)
+    damage(tmp_path, 20)
+    damage(tmp_path, 30)
+    one = store(tmp_path, 1, variable=variable)
+    assert one.restore()["step"] == 5
+    one.save(12, {})
+    assert committed_steps(str(tmp_path)) == [12, 20, 30]
+    assert one.restore()["step"] == 12
+
+
+def test_a_write_that_fails_is_named_and_leaves_the_others(tmp_path):
+    variable, kept = saved(tmp_path / "checkpoints", [5])
+    (tmp_path / "file").write_text("")
+    blocked = store(tmp_path / "file" / "checkpoints", variable=variable)
+    with pytest.raises(CheckpointError, match=r"cannot save step 10 in .*file/checkpoints"):
+        blocked.save(10, {})
+    assert kept.restore()["step"] == 5
+
+
+def model(units=(4, 2), optimizer="adam"):
+    layers = [tf.keras.layers.Dense(count, name=f"layer{i}") for i, count in enumerate(units)]
+    made = tf.keras.Sequential([tf.keras.Input([3]), *layers])
+    made.compile(optimizer, "mse")
+    made.optimizer._create_all_weights(made.trainable_variables)
+    return made
+
+
+def test_another_shape_is_named(tmp_path):
+    store(tmp_path, model=model()).save(5, {})
+    with pytest.raises(
+        CheckpointError, match=r"step-00000005 does not fit this model: .*\(2,\).*\(3,\).*layer_with_weights-1"
+    ):
+        store(tmp_path, model=model((4, 3))).restore()
+
+
+def test_what_only_the_model_has_is_named(tmp_path):
+    store(tmp_path, model=model()).save(5, {})
+    with pytest.raises(CheckpointError, match=r"step-00000005 does not fit this model: .*layer2"):
+        store(tmp_path, model=model((4, 2, 2))).restore()
+
+
+def test_what_only_the_checkpoint_has_is_named(tmp_path, caplog):
+    store(tmp_path, model=model((4, 2, 2))).save(5, {})
+    with caplog.at_level(logging.WARNING, "tpuloop"):
+        store(tmp_path, model=model((4, 2))).restore()
+    assert "step-00000005 holds values that nothing takes: " in caplog.text
+    assert "model/layer_with_weights-2/kernel" in caplog.text
+    assert "layer_with_weights-0" not in caplog.text
+
+
+def test_an_evaluation_needs_no_optimizer_state(tmp_path, caplog):
+    trained = model()
+    store(tmp_path, model=trained).save(5, {})
+    plain = tf.keras.Sequential([tf.keras.Input([3]), tf.keras.layers.Dense(4), tf.keras.layers.Dense(2)])
+    with caplog.at_level(logging.WARNING, "tpuloop"):
+        store(tmp_path, model=plain).restore(to_train=False)
+    np.testing.assert_array_equal(plain.get_weights()[0], trained.get_weights()[0])
+    assert not caplog.records
+
+
+def test_records_are_plain_json(tmp_path):
+    saved(tmp_path, [5])
+    record = json.loads((tmp_path / "step-00000005" / "COMMIT.json").read_text())
+    assert set(record) == {"step", "files", "seed", "note"}
+    assert not any(name.endswith(".pkl") for name in os.listdir(tmp_path / "step-00000005"))
