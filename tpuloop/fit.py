@@ -1,5 +1,6 @@
 """One call of `TrainLoop.fit`: which steps run when, and who is told."""
 
+import dataclasses
 import logging
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
@@ -19,6 +20,15 @@ logger = logging.getLogger("tpuloop")
 
 # Outputs of a step whose mean over an epoch says nothing; curves have them for every step.
 _ONLY_IN_TRACE = ("learning_rate",)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a run stands: steps done, epochs done, and steps done when the running epoch began."""
+
+    step: int
+    epoch: int
+    epoch_start: int
 
 
 class Fit:
@@ -68,16 +78,15 @@ class Fit:
         self._epoch_open = False
         self._logs: Dict[str, float] = {}
         self._val_logs: Dict[str, float] = {}
-        self._saved_step: Optional[int] = None
+        self._saved: Optional[Dict[str, Any]] = None  # The record of the last checkpoint.
         self._evaluated_step: Optional[int] = None
-        self._finished_before = False
         self._ended_by_itself = False  # Data that ended or a callback that stopped it, before the last step.
 
     def run(self) -> tf.keras.callbacks.History:
         """The whole run; see `TrainLoop.fit` for its order."""
         self._restore()
         schedule = self._schedule
-        if self._finished_before or schedule.steps is not None and self._step >= schedule.steps:
+        if self._is_finished():
             logger.info("nothing to do: the run has ended at step %d", self._step)
             self._model.history = self._hooks.history
             self._hooks.history.on_train_begin()
@@ -86,7 +95,7 @@ class Fit:
         self._model.stop_training = False
         failed = True
         try:
-            feed = self._feed_from(self._step)
+            feed = self._feed_from(self._position)
             params = {
                 "verbose": 0,
                 "epochs": schedule.epochs or 1,
@@ -103,6 +112,7 @@ class Fit:
             self._stop.run_ended()
             failed = False
         finally:
+            self._loop.place = Place(self._step, self._epoch, self._epoch_start)
             self._hooks.close(failed=failed)
         return self._hooks.history
 
@@ -115,18 +125,37 @@ class Fit:
         """What the run was asked to reach."""
         return [self._schedule.steps, self._schedule.epochs]
 
+    @property
+    def _position(self) -> int:
+        """Batches to pass over in the data: those of the run, or of the pass where each pass starts the data anew."""
+        return self._step - self._epoch_start if self._ends_with_pass else self._step
+
+    @property
+    def _ends_with_pass(self) -> bool:
+        """Whether an epoch ends when the data does, at a step nobody knows beforehand."""
+        return self._schedule.by_pass and self._schedule.steps_per_epoch is None
+
     def _restore(self) -> None:
+        """Takes up the newest checkpoint, or the place where an earlier `fit` of the same loop ended."""
         record = self._store.restore() if self._store is not None else None
-        self._finished_before = record is not None and record["finished_target"] == self._target
+        place = self._loop.place
         if record is not None:
-            self._saved_step = record["step"]
-            self._epoch = record["epoch"]
-            self._epoch_start = record["epoch_start"]
+            self._saved = record
+            place = Place(record["step"], record["epoch"], record["epoch_start"])
             logger.info("restored step %d", record["step"])
         per_epoch = self._schedule.steps_per_epoch
         if per_epoch is not None:
             self._epoch = self._step // per_epoch
             self._epoch_start = self._epoch * per_epoch
+        elif place is not None and place.step == self._step:
+            self._epoch, self._epoch_start = place.epoch, place.epoch_start
+
+    def _is_finished(self) -> bool:
+        if self._saved is not None and self._saved["finished_target"] == self._target:
+            return True
+        if self._schedule.steps is not None:
+            return self._step >= self._schedule.steps
+        return self._epoch >= (self._schedule.epochs or 1)
 
     def _train(self, feed: Feed) -> None:
         engine = self._engine_for(feed)
@@ -185,8 +214,8 @@ class Fit:
         if self._stop.is_set():
             return
         every = self._schedule.eval_every
-        if every is not None and (step % every == 0 or step == self._schedule.steps):
-            self._run_evaluation()
+        if every is not None and (step % every == 0 or step == self._schedule.steps) and not self._run_evaluation():
+            return
         if self._schedule.steps_per_epoch == step - self._epoch_start:
             self._end_epoch()
         save_every = self._loop.settings.save_every
@@ -202,43 +231,45 @@ class Fit:
         self._hooks.call("on_epoch_begin", self._epoch, {})
 
     def _end_epoch(self) -> None:
-        if self._schedule.eval_every is None or self._ended_by_itself:
-            self._run_evaluation()
-            if self._stop.is_set():
-                return
+        if (self._schedule.eval_every is None or self._ended_by_itself) and not self._run_evaluation():
+            return
         self._logs = {**self._logs, **self._val_logs}
         self._hooks.call("on_epoch_end", self._epoch, self._logs)
         self._epoch_open = False
         self._epoch += 1
         self._epoch_start = self._step
 
-    def _run_evaluation(self) -> None:
-        """Evaluates, unless that was done at this step or there is nothing to evaluate on."""
+    def _run_evaluation(self) -> bool:
+        """Evaluates, unless that was done at this step or there is nothing to evaluate on; False if it was stopped."""
         if self._evaluate is None or self._evaluated_step == self._step:
-            return
+            return True
         logs = self._evaluate()
-        if logs is not None:
-            self._evaluated_step = self._step
-            self._val_logs = {f"val_{name}": value for name, value in logs.items()}
+        if logs is None:
+            return False
+        self._evaluated_step = self._step
+        self._val_logs = {f"val_{name}": value for name, value in logs.items()}
+        return True
 
     def _next_pass(self) -> bool:
         """After data of unknown length has ended: whether the run goes on with another pass."""
         if self._step == self._epoch_start:
             if self._step == 0:
                 raise DataError("the data is empty: it gave no batch")
-            return False  # A generator that can be read only once.
-        if not self._schedule.by_pass or self._schedule.steps_per_epoch is not None:
+            logger.warning("the data gave no batch after step %d: it seems that it can be read only once", self._step)
+            self._epoch_open = False
+            return False
+        if not self._ends_with_pass:
             return False
         self._end_epoch()
         more = self._schedule.epochs is None or self._epoch < self._schedule.epochs
         return more and not self._model.stop_training and not self._stop.is_set()
 
     def _save(self) -> None:
-        step = self._step
-        if self._store is None or step == self._saved_step:
+        if self._store is None:
             return
         settings = self._loop.settings
         record = {
+            "step": self._step,
             "epoch": self._epoch,
             "epoch_start": self._epoch_start,
             "finished_target": self._target if self._ended_by_itself else None,
@@ -246,5 +277,6 @@ class Fit:
             "replicas": self._loop.runtime.replicas,
             "versions": {"tensorflow": tf.__version__},
         }
-        self._store.save(step, record)
-        self._saved_step = step
+        if record != self._saved:
+            self._store.save(self._step, record)
+            self._saved = record

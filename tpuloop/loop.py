@@ -25,7 +25,7 @@ from tpuloop.engine.trace import LastValues, RunningMeans
 from tpuloop.engines import Engines, StepLoop
 from tpuloop.errors import UsageError
 from tpuloop.evaluation import run_evaluation
-from tpuloop.fit import Fit
+from tpuloop.fit import Fit, Place
 from tpuloop.hooks import Hooks
 from tpuloop.runtime import Runtime, check_tensorflow_version
 from tpuloop.schedule import Schedule
@@ -102,6 +102,7 @@ class TrainLoop(tf.Module):
             )
         with tf.device("CPU:0"):
             self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self.place: Optional[Place] = None  # Where the last `fit` ended.
         self._stop = StopFlag()
         self._engines = Engines(strategy=self.runtime.strategy, settings=self.settings, stop=self._stop)
 

@@ -26,6 +26,10 @@ def saved(directory, steps, keep=10):
     return variable, kept
 
 
+def state_files(directory, step):
+    return [path.name for path in (directory / f"step-{step:08d}").glob("state.*")]
+
+
 def damage(directory, step):
     """Flips one byte of a step's data."""
     folder = directory / f"step-{step:08d}"
@@ -97,6 +101,7 @@ def test_none_valid_is_an_error_and_no_start_from_nothing(tmp_path):
 def test_a_damaged_step_that_is_reached_again_is_written_again(tmp_path):
     variable, kept = saved(tmp_path, [5, 10])
     damage(tmp_path, 10)
+    kept = store(tmp_path, variable=variable)  # As after a restart.
     variable.assign(100)
     kept.save(10, {})
     variable.assign(0)
@@ -104,12 +109,13 @@ def test_a_damaged_step_that_is_reached_again_is_written_again(tmp_path):
     assert float(variable) == 100
 
 
-def test_an_intact_step_is_not_written_again(tmp_path):
+def test_of_an_intact_step_only_the_record_is_written_again(tmp_path):
     variable, kept = saved(tmp_path, [5, 10])
-    before = os.stat(tmp_path / "step-00000010").st_ino
-    variable.assign(100)
-    kept.save(10, {})
-    assert os.stat(tmp_path / "step-00000010").st_ino == before
+    for again in (kept, store(tmp_path, variable=variable)):
+        variable.assign(100)
+        again.save(10, {"note": "new"})
+        assert (kept.restore()["note"], float(variable)) == ("new", 10)
+        assert sorted(os.listdir(tmp_path / "step-00000010")) == sorted(["COMMIT.json", *state_files(tmp_path, 10)])
 
 
 def test_damaged_later_ones_do_not_push_out_what_is_saved_now(tmp_path):

@@ -87,6 +87,19 @@ def write_committed(
     return commit
 
 
+def amend(directory: str, step: int, *, record: Mapping[str, Any]) -> None:
+    """Replaces what the run wanted to remember at a committed step, and leaves its files alone."""
+    path = os.path.join(directory, folder_name(step), COMMIT_FILE)
+    with tf.io.gfile.GFile(path) as file:
+        commit = json.loads(file.read())
+    text = json.dumps({**record, "step": step, "files": commit["files"]}, indent=1, sort_keys=True)
+    fresh = path if "://" in directory else f"{path}.new"
+    with tf.io.gfile.GFile(fresh, "w") as file:
+        file.write(text)
+    if fresh != path:
+        tf.io.gfile.rename(fresh, path, overwrite=True)
+
+
 def read_commit(directory: str, step: int) -> Dict[str, Any]:
     """The commit file of a step, after comparing every file with it.
 

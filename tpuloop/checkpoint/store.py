@@ -26,9 +26,12 @@ class CheckpointStore:
         self._directory = directory
         self._checkpoint = tf.train.Checkpoint(**objects)
         self._keep = keep
+        self._last: Optional[int] = None  # The step saved last, which need not be read again.
 
     def save(self, step: int, record: Mapping[str, Any]) -> None:
-        """Writes and commits the state after `step` steps, unless that is there already and intact; deletes old ones.
+        """Writes and commits the state after `step` steps, then deletes old ones.
+
+        Where an intact checkpoint of the step is there already, only its record is brought up to date.
 
         Args:
           record: plain JSON that `restore` gives back.
@@ -36,11 +39,14 @@ class CheckpointStore:
         Raises:
           CheckpointError: where it cannot be written; earlier checkpoints are untouched.
         """
-        if not self._is_intact(step):
-            try:
+        try:
+            if self._is_intact(step):
+                commit.amend(self._directory, step, record=record)
+            else:
                 commit.write_committed(self._directory, step, write=self._write, record=record)
-            except (OSError, tf.errors.OpError) as error:
-                raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
+        except (OSError, tf.errors.OpError) as error:
+            raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
+        self._last = step
         # Later ones are damaged, or the run would have gone on from there: they must not push this one out.
         steps = [other for other in commit.committed_steps(self._directory) if other <= step]
         for old in retention.to_delete(steps, keep=self._keep):
@@ -77,10 +83,11 @@ class CheckpointStore:
     def _is_intact(self, step: int) -> bool:
         if step not in commit.committed_steps(self._directory):
             return False
-        try:
-            commit.read_commit(self._directory, step)
-        except commit.CheckpointError:
-            return False
+        if step != self._last:
+            try:
+                commit.read_commit(self._directory, step)
+            except commit.CheckpointError:
+                return False
         return True
 
     def _write(self, folder: str) -> None:
