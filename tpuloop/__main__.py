@@ -1,6 +1,5 @@
 """`tpuloop COMMAND --flag=value`, also as `python -m tpuloop COMMAND`."""
 
-import difflib
 import importlib
 import sys
 from typing import List, Optional
@@ -21,9 +20,13 @@ def main(argv: Optional[List[str]] = None) -> int:
         return 0
     name = argv[0]
     if name not in COMMANDS:
-        close = difflib.get_close_matches(name, COMMANDS, n=1)
-        meant = f"did you mean {close[0]!r}? " if close else ""
-        print(f"tpuloop: unknown command {name!r}: {meant}the commands are {', '.join(COMMANDS)}", file=sys.stderr)
+        from tpuloop.commands.recipe import suggestion
+
+        listed = ", ".join(COMMANDS)
+        print(
+            f"tpuloop: error: unknown command {name!r}: the commands are {listed}{suggestion(name, COMMANDS)}",
+            file=sys.stderr,
+        )
         return 2
     from tpuloop.commands import program
 

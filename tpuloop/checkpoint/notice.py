@@ -1,33 +1,42 @@
 """Notices that the machine will go: a signal ends the loop at its next step."""
 
+import contextlib
 import os
 import signal
 import threading
+import time
 from types import FrameType
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence
+
+# A closed terminal, Ctrl-C, and whoever needs the machine.
+NOTICES = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 _SECOND_SIGNAL_STATUS = 128
+_ONE_NOTICE_SECONDS = 0.25
 
 
 class SignalNotice:
-    """While active, SIGTERM and SIGINT ask for a stop instead of ending the process; a second one ends it at once.
+    """While active, signals ask for a stop instead of ending the process; a second one ends it at once.
 
     Python runs a signal handler only between its own instructions, so not before a compiled call of many steps has
     returned. The C handler beneath it writes to a wake-up file descriptor at once; a thread reads that and asks for
-    the stop. Handlers that were installed before are called too, and put back at the end.
+    the stop. Handlers that were installed before are called too, and put back at the end. A signal that is ignored
+    stays ignored, as `nohup` and shells want it.
 
     Use it as a context manager, in the main thread.
 
     Args:
-      on_notice: called from the thread at the first signal; must be quick and safe from any thread.
+      on_notice: called with the signal's name from the thread, at the first signal; must be quick and safe from any
+        thread.
       signals: those that count.
     """
 
-    def __init__(self, on_notice: Callable[[], None], *, signals: Sequence[int] = (signal.SIGTERM, signal.SIGINT)):
+    def __init__(self, on_notice: Callable[[str], None], *, signals: Sequence[int] = NOTICES):
         self._on_notice = on_notice
         self._signals = tuple(signals)
         self._earlier: Dict[int, Any] = {}
         self._received: Optional[int] = None
+        self._received_at = 0.0
         self._thread: Optional[threading.Thread] = None
         self._read_end = self._write_end = self._earlier_fd = -1
 
@@ -41,15 +50,18 @@ class SignalNotice:
         os.set_blocking(self._write_end, False)
         self._thread = threading.Thread(target=self._listen, name="tpuloop-signals", daemon=True)
         self._thread.start()
-        for number in self._signals:
-            self._earlier[number] = signal.signal(number, self._handle)
+        # Before the handlers, and taken away after them, so that no signal is handled and not told.
         self._earlier_fd = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+        for number in self._signals:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._earlier[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: Any) -> None:
-        signal.set_wakeup_fd(self._earlier_fd)
         for number, handler in self._earlier.items():
-            signal.signal(number, handler)
+            # None is C code's, which Python cannot put back.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.set_wakeup_fd(self._earlier_fd)
         os.close(self._write_end)
         if self._thread is not None:
             self._thread.join()
@@ -67,9 +79,31 @@ class SignalNotice:
             if not numbers:
                 return
             for number in numbers:
-                if number not in self._signals:
-                    continue
-                if self._received is not None:
-                    os._exit(_SECOND_SIGNAL_STATUS + number)
-                self._received = number
-                self._on_notice()
+                if number in self._signals:
+                    self._take(number)
+
+    def _take(self, number: int) -> None:
+        if self._received is None:
+            self._received, self._received_at = number, time.monotonic()
+            self._on_notice(signal.Signals(number).name)
+        elif time.monotonic() - self._received_at > _ONE_NOTICE_SECONDS:
+            # Not sooner: `timeout` and the like signal a process and then its group, and mean one notice.
+            os._exit(_SECOND_SIGNAL_STATUS + number)
+
+
+@contextlib.contextmanager
+def interrupting() -> Iterator[None]:
+    """Inside, notices raise KeyboardInterrupt in the main thread, where no handler of somebody else's is installed.
+
+    For a time at which there is nothing to save yet. Use it in the main thread.
+    """
+    earlier = {number: signal.getsignal(number) for number in NOTICES}
+    for number, handler in earlier.items():
+        if handler is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            if handler is signal.SIG_DFL:
+                signal.signal(number, handler)

@@ -42,16 +42,17 @@ def as_data_sets(data: Any, *, what: str) -> DataSets:
         return data.resolved()
     if isinstance(data, tuple) and len(data) == 2:
         return DataSets(train=data[0], evaluation=data[1]).resolved()
-    raise UsageError(
-        f"{what} must return a tpuloop.DataSets or a pair (train, evaluation); it gave a {type(data).__name__}"
-    )
+    raise UsageError(f"{what} must return a tpuloop.DataSets or a pair (train, evaluation), not {type(data).__name__}")
 
 
-def build_model(recipe: Recipe, data: DataSets, runtime: Runtime) -> tf.keras.Model:
+def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_asked: bool = False) -> tf.keras.Model:
     """The model that a recipe names, with its loss and optimizer, unless the user's function compiled it.
 
+    Args:
+      optimizer_asked: as for `own_model`.
+
     Raises:
-      UsageError: for a name or argument that does not exist or makes no model.
+      UsageError: for a name or argument that does not exist or makes no model, or an optimizer without effect.
     """
     models = importlib.import_module("tpuloop.models")
     name = recipe.model["name"]
@@ -68,7 +69,9 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime) -> tf.keras.Mo
         except (TypeError, ValueError) as error:
             raise UsageError(f"model {name!r} cannot be built: {str(error).splitlines()[0]}") from error
         check_is_model(model, what=f"model {name!r}")
-        if model.optimizer is None:
+        if model.optimizer is not None:
+            _refuse_second_optimizer(optimizer_asked)
+        else:
             tasks = importlib.import_module("tpuloop.models.tasks")
             chosen = tasks.TASKS[task]
             model.compile(make_optimizer(recipe.optimizer), loss=chosen.loss(), metrics=chosen.metrics())
@@ -79,26 +82,32 @@ def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_as
     """The model of a script, with the recipe's optimizer unless it comes compiled. In the strategy's scope.
 
     Args:
-      optimizer_asked: whether the command line names an optimizer or a learning rate.
+      optimizer_asked: whether flags or a recipe name an optimizer or a learning rate.
 
     Raises:
-      UsageError: where the function returns no model, or the command line's optimizer would have no effect.
+      UsageError: where the function returns no model, or the optimizer asked for would have no effect.
     """
     model = function(recipe)
     check_is_model(model, what="model()")
     if model.optimizer is None:
         model.compile(make_optimizer(recipe.optimizer))
-    elif optimizer_asked:
-        raise UsageError(
-            "--optimizer and --learning_rate have no effect: the program's model comes compiled with its own optimizer"
-        )
+    else:
+        _refuse_second_optimizer(optimizer_asked)
     return model
+
+
+def _refuse_second_optimizer(asked: bool) -> None:
+    if asked:
+        raise UsageError(
+            "--optimizer, --learning_rate or the recipe's optimizer would have no effect: the model comes compiled "
+            "with its own; leave them out, or do not compile it"
+        )
 
 
 def check_is_model(model: Any, *, what: str) -> None:
     """Raises a UsageError where a user's function did not return a Keras model."""
     if not isinstance(model, tf.keras.Model):
-        raise UsageError(f"{what} must return a Keras model; it returned a {type(model).__name__}")
+        raise UsageError(f"{what} must return a Keras model, not {type(model).__name__}")
 
 
 def prepare(recipe: Recipe) -> None:

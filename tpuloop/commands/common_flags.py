@@ -1,17 +1,18 @@
 """The flags that commands share, and the recipe they make. No TensorFlow here: `--help` must be quick."""
 
 import contextlib
-from typing import Any, Dict, List, Mapping, Optional
+import re
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from absl import flags
-from ml_collections import config_flags
 
-from tpuloop.commands import quiet
-from tpuloop.commands.recipe import Recipe, check_choice, make_recipe, resolve_config_path
+from tpuloop.commands import config_file, quiet
+from tpuloop.commands.recipe import Recipe, check_choice, make_recipe
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
 
+_FIELD = "config.FIELD"
 _ACCELERATORS = ("auto", "tpu", "gpu", "cpu")
 
 
@@ -34,10 +35,9 @@ def define_workdir_flag(help_text: str) -> None:
 def define_recipe_flags(*, with_config: bool = True) -> None:
     """What is trained. Each common field of a recipe has a flag of its own, which has the last word."""
     if with_config:
-        config_flags.DEFINE_config_file(
-            "config",
-            None,
-            "Recipe: a Python file with get_config(), or the name of a shipped one; --config.FIELD=VALUE sets a field.",
+        flags.DEFINE_string("config", None, "Recipe: a Python file with get_config(), or the name of one that ships.")
+        flags.DEFINE_multi_string(
+            _FIELD, [], "Sets any field of the recipe, such as --config.optimizer.learning_rate=0.01."
         )
     flags.DEFINE_string("model", None, "Model: a name of the registry, or module:function of your own.")
     flags.DEFINE_string("data", None, "Data: the name of a data set, or module:function of your own.")
@@ -54,15 +54,16 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
 
 
 def recipe_from_flags(defaults: Optional[Mapping[str, Any]] = None) -> Recipe:
-    """The recipe of the command line: defaults, then --config with its overrides, then plain flags.
+    """The recipe of the command line: defaults, then --config, then --config.FIELD, then plain flags.
 
     Raises:
       UsageError: for a field or value that makes no recipe.
     """
     layers: List[Mapping[str, Any]] = [defaults or {}]
-    config = FLAGS["config"].value if "config" in FLAGS else None
-    if config is not None:
-        layers.append(_config_fields(config))
+    if "config" in FLAGS:
+        if FLAGS["config"].value is not None:
+            layers.append(config_file.load_config(FLAGS["config"].value))
+        layers.append(config_file.fields_of(FLAGS[_FIELD].value or []))
     return make_recipe(*layers, _flag_fields())
 
 
@@ -78,25 +79,11 @@ def runtime_from_flags() -> Any:
     return runtime
 
 
-def with_shipped_config(argv: List[str]) -> List[str]:
-    """`argv` with the path of --config made real, as the flag's parser opens it at once."""
-    resolved = []
-    takes_value = False
-    for argument in argv:
-        for prefix in ("--config=", "-config="):
-            if argument.startswith(prefix):
-                argument = prefix + resolve_config_path(argument[len(prefix) :])
-        if takes_value:
-            argument = resolve_config_path(argument)
-        takes_value = argument in ("--config", "-config")
-        resolved.append(argument)
-    return resolved
-
-
-def _config_fields(config: Any) -> Dict[str, Any]:
-    if not hasattr(config, "to_dict"):
-        raise UsageError(f"get_config() of the recipe must return a ConfigDict; it returned a {type(config).__name__}")
-    return config.to_dict()
+def with_one_field_flag(argv: Sequence[str]) -> List[str]:
+    """`argv` with each --config.NAME=VALUE as --config.FIELD=NAME=VALUE, the one flag that absl knows of them."""
+    if _FIELD not in FLAGS:
+        return list(argv)
+    return [re.sub(r"^--?config\.", f"--{_FIELD}=", argument) for argument in argv]
 
 
 def _flag_fields() -> Dict[str, Any]:

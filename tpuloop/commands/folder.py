@@ -49,24 +49,29 @@ class RunFolder:
         try:
             with tf.io.gfile.GFile(path) as file:
                 config = json.loads(file.read())
-            config["recipe"].items()
+            config["recipe"].items(), os.path.basename(config["program"])
         except (OSError, tf.errors.OpError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UsageError(
                 f"{path} is damaged ({type(error).__name__}): restore it, or use another workdir"
             ) from error
         return config
 
-    def check_same_recipe(self, recipe: Mapping[str, Any]) -> None:
-        """Refuses to continue a run with a recipe that computes something else.
+    def check_same_run(self, recipe: Mapping[str, Any], *, program: str) -> None:
+        """Refuses to continue a run with another program, or a recipe that computes something else.
+
+        Before its first checkpoint a run has nothing to continue, and any recipe may begin anew.
 
         Raises:
           UsageError: naming what differs; also for checkpoints that belong to no recipe.
         """
         config = self.config()
-        if config is None:
-            if commit.committed_steps(self.checkpoints):
-                raise UsageError(f"{self.path} has checkpoints and no {CONFIG_FILE}: use another workdir")
+        if not commit.committed_steps(self.checkpoints):
             return
+        if config is None:
+            raise UsageError(f"{self.path} has checkpoints and no {CONFIG_FILE}: use another workdir")
+        # Not the whole path: a script may be called from another folder.
+        if os.path.basename(config["program"]) != os.path.basename(program):
+            raise UsageError(f"{self.path} belongs to a run of {config['program']}, not {program}: use another workdir")
         differences = recipe_differences(config["recipe"], recipe)
         if differences:
             raise UsageError(
@@ -75,7 +80,7 @@ class RunFolder:
             )
 
     def record(self, recipe: Mapping[str, Any], *, program: str, flags: Mapping[str, Any]) -> None:
-        """Makes the folder and writes its config file, if there is none.
+        """Makes the folder and writes its config file, unless a run with checkpoints has one.
 
         Args:
           program: "tpuloop", or the script whose model and data the run uses.
@@ -84,7 +89,7 @@ class RunFolder:
         Raises:
           UsageError: where the folder cannot be written.
         """
-        if self.config() is not None:
+        if commit.committed_steps(self.checkpoints):
             return
         config = {
             "recipe": recipe,

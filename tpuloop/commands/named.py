@@ -17,11 +17,12 @@ def load_function(reference: str, *, what: str) -> Callable[..., Any]:
       UsageError: where there is no such module or function.
     """
     module_name, _, function_name = reference.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise UsageError(f"{what} {reference!r}: {module_name!r} is no module's name; give package.module:function")
+    search_working_directory()
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except (ImportError, SyntaxError) as error:
         raise UsageError(f"{what} {reference!r}: the module cannot be imported: {error}") from error
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -30,6 +31,12 @@ def load_function(reference: str, *, what: str) -> Callable[..., Any]:
             f"{suggestion(function_name, vars(module))}"
         )
     return function
+
+
+def search_working_directory() -> None:
+    """Lets modules be imported from the working directory, as they are where Python runs a file of it."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
 
 
 def checked_arguments(

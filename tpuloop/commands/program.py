@@ -1,21 +1,28 @@
 """Runs a command, or a research script of the user's own, with the flags, messages and exit statuses of all others."""
 
+import errno
 import importlib
 import logging
+import os
+import re
 import sys
 import textwrap
+import traceback
 from types import ModuleType
 from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
 
 from absl import flags
 
-from tpuloop.commands import common_flags, quiet
+from tpuloop.commands import common_flags, quiet, streams
 from tpuloop.commands.recipe import suggestion
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
 
 DONE, FAILED, WRONG_INPUT, STOPPED = 0, 1, 2, 75
+INTERRUPTED = 130  # As a shell says of a process that SIGINT ended.
+
+_DISK_IS_FULL = os.strerror(errno.ENOSPC)  # TensorFlow's errors say it in the same words.
 
 
 def run_command(module: ModuleType, name: str, argv: Sequence[str]) -> int:
@@ -119,31 +126,38 @@ def _no_topic(program: str, topics: Sequence[str], argv: Sequence[str]) -> int:
 def _parse_and_run(program: str, argv: Sequence[str], work: Callable[[], int]) -> int:
     """Parses the flags, runs `work`, and turns what goes wrong into one line and an exit status."""
     quiet.set_log_level()
+    streams.keep_open()
     _log_to_stderr()
     try:
         _parse(program, argv)
-        return work()
-    except Exception as error:
-        status = _status_of(error)
-        if status is None or (FLAGS.is_parsed() and FLAGS.debug):
-            raise
-        print(f"{program}: error: {_one_line(error)}", file=sys.stderr)
+        status = work()
+        sys.stdout.flush()
         return status
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except Exception as error:
+        known = _status_of(error)
+        if known is None:
+            raise
+        if _debugging(argv):
+            traceback.print_exc()
+        print(f"{program}: error: {_one_line(error)}", file=sys.stderr)
+        return known
+
+
+def _debugging(argv: Sequence[str]) -> bool:
+    """Whether --debug is among the arguments, also where they cannot be parsed."""
+    return any(re.match("--?debug(=true|=1)?$", argument, re.IGNORECASE) for argument in argv)
 
 
 def _parse(program: str, argv: Sequence[str]) -> None:
     try:
-        rest = FLAGS([program, *common_flags.with_shipped_config(list(argv))])[1:]
+        rest = FLAGS([program, *common_flags.with_one_field_flag(argv)])[1:]
     except flags.UnrecognizedFlagError as error:
         raise UsageError(f"there is no flag --{error.flagname}{suggestion(error.flagname, set(FLAGS))}") from error
     except flags.Error as error:
         raise UsageError(_one_line(error)) from error
-    except (
-        AttributeError,
-        KeyError,
-    ) as error:  # How ml_collections reports --config.NAME of a field that is not there.
-        text = str(error.args[0] if error.args else error)
-        raise UsageError(f"the recipe of --config has no field {text}") from error
     if rest:
         raise UsageError(f"unexpected argument {rest[0]!r}: give everything as --flag=value")
 
@@ -160,7 +174,7 @@ def _status_of(error: Exception) -> Optional[int]:
             return WRONG_INPUT
         if isinstance(error, CheckpointError):
             return FAILED
-    return None
+    return FAILED if _DISK_IS_FULL in str(error) else None
 
 
 def _one_line(error: Exception) -> str:

@@ -67,7 +67,8 @@ def _pass_on(lines: IO[bytes], target: int) -> None:
     with lines:
         for line in lines:
             if not NOISE.search(line):
-                os.write(target, line)
+                with contextlib.suppress(OSError):  # Nobody reads it; TensorFlow must not wait for that.
+                    os.write(target, line)
 
 
 def _not_noise(record: logging.LogRecord) -> bool:

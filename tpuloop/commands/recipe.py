@@ -2,8 +2,9 @@
 
 import dataclasses
 import difflib
+import math
 import os
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from tpuloop.errors import UsageError
 
@@ -116,28 +117,31 @@ def recipe_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[s
     return differences
 
 
-def resolve_config_path(path: str) -> str:
-    """The file a --config flag means: as given, or the recipe of that name that ships with the package.
+def resolve_config_path(path: str) -> Tuple[str, Optional[str]]:
+    """The file that a --config flag means, and what stands behind its colon.
+
+    The file is the one named, or the recipe of that name that ships with the package.
 
     Raises:
       UsageError: where there is neither.
     """
-    file, _, argument = path.partition(":")
+    if os.path.isfile(path):
+        return path, None
+    file, colon, rest = path.partition(":")
+    argument = rest if colon else None
     if os.path.isfile(file):
-        return path
-    name = os.path.splitext(os.path.basename(file))[0]
+        return file, argument
     # Beside the package in a checkout, inside it once installed.
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    folders = [os.path.join(here, "configs"), os.path.join(os.path.dirname(here), "configs")]
     shipped: Dict[str, str] = {}
-    for folder in folders:
+    for folder in (os.path.join(here, "configs"), os.path.join(os.path.dirname(here), "configs")):
         if os.path.isdir(folder):
             for entry in sorted(os.listdir(folder)):
                 if entry.endswith(".py") and not entry.startswith("_"):
                     shipped.setdefault(entry[:-3], os.path.join(folder, entry))
-    is_shipped_name = os.path.dirname(file) in ("", "configs")
-    if name in shipped and is_shipped_name:
-        return shipped[name] + (f":{argument}" if argument else "")
+    name = os.path.splitext(os.path.basename(file))[0]
+    if name in shipped and os.path.dirname(file) in ("", "configs"):
+        return shipped[name], argument
     raise UsageError(f"--config={path}: there is no such file{suggestion(name, shipped)}")
 
 
@@ -145,11 +149,11 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     """Raises a UsageError that suggests the nearest of `choices` where `value` is none of them."""
     if value not in choices:
         listed = ", ".join(sorted(str(choice) for choice in choices))
-        raise UsageError(f"{name} {value!r} is unknown{suggestion(value, choices)}: use one of {listed}")
+        raise UsageError(f"{name} {value!r} is unknown: use one of {listed}{suggestion(value, choices)}")
 
 
 def suggestion(name: Any, choices: Any) -> str:
-    """ ", did you mean ...?" where one of `choices` is close to `name`, else nothing."""
+    """ "; did you mean ...?" where one of `choices` is close to `name`, else nothing."""
     close = difflib.get_close_matches(str(name), [str(choice) for choice in choices], n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
@@ -157,6 +161,8 @@ def suggestion(name: Any, choices: Any) -> str:
 def _check_count(name: str, value: Any, or_else: str = "") -> None:
     if not _is_int(value) or value < 1:
         raise UsageError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
+    if value >= 2**62:
+        raise UsageError(f"{name} must be below 2**62, as steps are counted in 64 bits; it is {value!r}")
 
 
 def _is_int(value: Any) -> bool:
@@ -164,7 +170,7 @@ def _is_int(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _plain(value: Any) -> Any:

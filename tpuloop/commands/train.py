@@ -2,12 +2,14 @@
 
 import logging
 import platform
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable, List, NamedTuple, Optional
 
 from absl import flags
 
 import tpuloop
+from tpuloop.checkpoint import notice
 from tpuloop.commands import common_flags
+from tpuloop.commands.program import DONE, STOPPED
 from tpuloop.commands.recipe import Recipe
 from tpuloop.errors import UsageError
 
@@ -44,38 +46,66 @@ def train(
     """
     if not FLAGS.workdir:
         raise UsageError("--workdir is missing: give a folder for the run")
+    try:
+        with notice.interrupting():
+            job = _set_up(recipe, program=program, loop_class=loop_class, model=model, data=data, callbacks=callbacks)
+    except KeyboardInterrupt:
+        logger.info("stopped before its first step, so that nothing is lost: the same command starts again")
+        return STOPPED
+    return DONE if job is None else _fit(job)
+
+
+class _Job(NamedTuple):
+    """All that one call of `fit` needs."""
+
+    recipe: Recipe
+    loop: Any
+    data_sets: Any
+    callbacks: List[Any]
+
+
+def _set_up(
+    recipe: Recipe,
+    *,
+    program: str,
+    loop_class: Any,
+    model: Optional[Callable[[Recipe], Any]],
+    data: Optional[Callable[[Recipe], Any]],
+    callbacks: Callable[[], Iterable[Any]],
+) -> Optional[_Job]:
+    """Finds the devices, builds everything, says what it is, and takes the workdir; None for a finished run."""
     runtime = common_flags.runtime_from_flags()
     import tensorflow as tf
 
     from tpuloop.callbacks.progress import Progress
     from tpuloop.callbacks.tensorboard import TensorBoardScalars
     from tpuloop.checkpoint.commit import committed_steps
-    from tpuloop.checkpoint.notice import SignalNotice
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import RunFolder
     from tpuloop.loop import TrainLoop
 
     logger.info("tpuloop %s, TensorFlow %s, Python %s", tpuloop.__version__, tf.__version__, platform.python_version())
     folder = RunFolder(FLAGS.workdir)
-    folder.check_same_recipe(recipe.to_json())
+    folder.check_same_run(recipe.to_json(), program=program)
     finished = folder.finished_step(recipe.steps)
     if finished is not None:
         logger.info("%s is finished: step %d of %d is done, nothing to do", FLAGS.workdir, finished, recipe.steps)
-        return 0
+        return None
     logger.info("devices: %s", runtime.why)
 
     assemble.prepare(recipe)
     data_sets = assemble.load_data(recipe) if data is None else assemble.as_data_sets(data(recipe), what="data()")
+    asked = FLAGS.optimizer is not None or FLAGS.learning_rate is not None or recipe.optimizer != Recipe().optimizer
     if model is None:
-        network = assemble.build_model(recipe, data_sets, runtime)
+        network = assemble.build_model(recipe, data_sets, runtime, optimizer_asked=asked)
     else:
         with runtime.scope():
-            asked = FLAGS.optimizer is not None or FLAGS.learning_rate is not None
             network = assemble.own_model(model, recipe, optimizer_asked=asked)
     loop = assemble.make_loop(
         recipe, network, runtime, workdir=FLAGS.workdir, loop_class=TrainLoop if loop_class is None else loop_class
     )
-    logger.info("model: %s, %s parameters", network.name, f"{network.count_params():,}" if network.built else "unbuilt")
+    parameters = f"{network.count_params():,} parameters" if network.built else "not built yet"
+    logger.info("model: %s, %s", network.name, parameters)
     logger.info(
         "data: %s, global batch %d (%d a replica)",
         data_sets.description or recipe.data["name"] if data is None else data_sets.description or "the program's own",
@@ -88,24 +118,33 @@ def train(
     every = "" if evaluation is None else f", evaluating every {recipe.eval_every or 'epoch'}"
     logger.info("steps: to %d%s%s", recipe.steps, every, "" if recipe.eval_every is None else " steps")
     folder.record(recipe.to_json(), program=program, flags=_asked_flags())
+    return _Job(recipe, loop, data_sets, [Progress(), TensorBoardScalars(directory=folder.events), *callbacks()])
 
-    with SignalNotice(loop.request_stop) as notice:
+
+def _fit(job: _Job) -> int:
+    """Trains until the run is done or a signal comes, and says how it ended."""
+    recipe, loop, data_sets, callbacks = job
+
+    def stop(name: str) -> None:
+        loop.request_stop()
+        logger.info("%s came: stopping after this step and saving; another one ends the run at once", name)
+
+    with notice.SignalNotice(stop) as signals:
         history = loop.fit(
             data_sets.train,
             steps=recipe.steps,
             batch_size=_batch_size(data_sets.train, recipe.global_batch),
-            eval_data=evaluation,
-            eval_every=recipe.eval_every if evaluation is not None else None,
-            callbacks=[Progress(), TensorBoardScalars(directory=folder.events), *callbacks()],
+            eval_data=data_sets.evaluation,
+            eval_every=recipe.eval_every if data_sets.evaluation is not None else None,
+            callbacks=callbacks,
         )
+    step = int(loop.step.numpy())
     if loop.stop_requested:
-        step = int(loop.step.numpy())
-        logger.info(
-            "stopped by %s after step %d, its state is saved: the same command continues", notice.received, step
-        )
-        return 75
-    _report(history, int(loop.step.numpy()))
-    return 0
+        by = signals.received or "the program"
+        logger.info("stopped by %s after step %d, its state is saved: the same command continues", by, step)
+        return STOPPED
+    _report(history, step)
+    return DONE
 
 
 def _report(history: Any, step: int) -> None:
