@@ -28,6 +28,7 @@ class Engines:
         self._settings = settings
         self._stop = stop
         self._made: Dict[Any, Any] = {}
+        self._writers: Dict[Any, Any] = {}
         self._compiled_for: Any = None
 
     def forget_if_recompiled(self, model: tf.keras.Model) -> None:
@@ -45,6 +46,7 @@ class Engines:
         split: bool,
         results: Callable[[List[str]], Dict[str, tf.Tensor]],
         counters: Sequence[tf.Variable] = (),
+        announced: Sequence[tf.Variable] = (),
         masked: bool = False,
         halt_on_nonfinite: bool = False,
     ) -> StepLoop:
@@ -55,11 +57,13 @@ class Engines:
           feed: the data; what matters is whether it may end unforeseen.
           results: given the names of the step's outputs, the metrics' results. Cross-replica context.
           replica_step, split, masked: as for `GlobalStep`.
-          counters, halt_on_nonfinite: as for `GraphLoop`.
+          counters, announced, halt_on_nonfinite: as for `GraphLoop`.
         """
+        key = (name, feed.may_end, split, masked, halt_on_nonfinite, len(counters), len(announced))
+        writer = default_summary_writer()
         # A step that was traced keeps the summary writer it was traced with.
-        key = (name, feed.may_end, split, masked, halt_on_nonfinite, len(counters), default_summary_writer())
-        if key not in self._made:
+        if key not in self._made or self._writers[key] is not writer:
+            self._writers[key] = writer
             step = GlobalStep(
                 strategy=self._strategy,
                 replica_step=replica_step,
@@ -72,6 +76,7 @@ class Engines:
                 step=step,
                 stop=self._stop,
                 counters=counters,
+                announced=announced,
                 results=lambda: results(step.names),
                 halt_on_nonfinite=halt_on_nonfinite,
                 data_may_end=feed.may_end,

@@ -159,6 +159,7 @@ class Fit:
 
     def _train(self, feed: Feed) -> None:
         engine = self._engine_for(feed)
+        self._model.train_tf_function = engine.function  # Whose graph Keras's TensorBoard writes.
         iterator = self._loop.iterator(feed)
         feed_end = None if feed.steps is None else self._step + feed.steps
         self._model._train_counter.assign(self._step)

@@ -112,8 +112,7 @@ class Hooks:
         first: Optional[Exception] = None
         for callback in self.callbacks:
             try:
-                if failed:
-                    keras_callbacks.release(callback)
+                keras_callbacks.release(callback)
                 if isinstance(callback, Callback):
                     callback.close()
             except Exception as error:  # The other callbacks must be closed as well.

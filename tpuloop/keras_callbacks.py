@@ -9,6 +9,7 @@ from typing import Optional
 
 import tensorflow as tf
 
+from tpuloop.engine.pacing import next_multiple
 from tpuloop.errors import UsageError
 
 
@@ -32,7 +33,7 @@ def refuse_unusable(callback: object) -> None:
 def next_boundary(callback: tf.keras.callbacks.Callback, step: int) -> Optional[int]:
     """The next step after `step` (steps done) at whose end `callback` must be called, or None."""
     if isinstance(callback, tf.keras.callbacks.ModelCheckpoint) and callback.save_freq != "epoch":
-        return step + max(1, callback.save_freq - callback._batches_seen_since_last_saving)
+        return next_multiple(step, callback.save_freq)
     if isinstance(callback, tf.keras.callbacks.TensorBoard) and callback._should_trace:
         # It starts a profile before batch `_start_batch` and ends it after batch `_stop_batch`, counted from 1.
         edges = [edge for edge in (callback._start_batch - 1, callback._stop_batch) if edge > step]
@@ -49,6 +50,8 @@ def before_call(callback: tf.keras.callbacks.Callback, step: int) -> None:
     """Before `on_train_batch_begin` of a call that starts after `step` steps."""
     if isinstance(callback, tf.keras.callbacks.TensorBoard):
         callback._global_train_batch = step  # The hook adds 1.
+    if isinstance(callback, tf.keras.callbacks.ModelCheckpoint) and callback.save_freq != "epoch":
+        callback._batches_seen_since_last_saving = step % callback.save_freq  # Also where a run goes on.
 
 
 def after_call(callback: tf.keras.callbacks.Callback, step: int, *, batch: int, steps: int) -> None:
@@ -61,11 +64,11 @@ def after_call(callback: tf.keras.callbacks.Callback, step: int, *, batch: int, 
 
 
 def release(callback: tf.keras.callbacks.Callback) -> None:
-    """After an error: lets go of what a stock callback holds. Keras itself would leave it open."""
+    """Lets go of what a stock callback holds when a run ended before its time. Keras itself would leave it open."""
     if isinstance(callback, tf.keras.callbacks.CSVLogger) and getattr(callback, "csv_file", None) is not None:
         callback.csv_file.close()
     if isinstance(callback, tf.keras.callbacks.TensorBoard):
-        if callback._prev_summary_state:
+        while callback._prev_summary_state:  # Two, where it ended in an evaluation.
             callback._pop_writer()
         if callback._is_tracing:
             callback._stop_profiler(save=False)

@@ -472,14 +472,14 @@ class TrainLoop(tf.Module):
         seed_random_layers(layers_within(self))
 
     def _training_engine(self, feed: Feed, hooks: Hooks) -> StepLoop:
-        counters = [self.step, self.model._train_counter] if hooks.counts_every_step else [self.step]
         return self._engines.stepping(
             "train",
             replica_step=self.train_step,
             feed=feed,
             split=self.splits_on_host(feed),
             results=lambda shown: self._metric_results(shown, own_step="train_step"),
-            counters=counters,
+            counters=[self.step],
+            announced=[self.model._train_counter] if hooks.counts_every_step else [],
             halt_on_nonfinite=hooks.halts_on_nonfinite,
         )
 

@@ -35,6 +35,7 @@ class GraphLoop:
     ```
     while steps are left, nobody asked to stop and the last loss was finite (if that is asked for):
         asked = timestamp; batch = next(iterator); came = timestamp
+        announced = number + 1
         sums = step(number, *batch)        # every replica, reduced
         counters = number + 1
         record sums, asked, came
@@ -45,6 +46,7 @@ class GraphLoop:
       step: one step over all replicas.
       stop: read before every step.
       counters: variables that hold the number of steps done; kept true at every step.
+      announced: variables that hold the number of the step that runs, counted from 1.
       results: called in cross-replica context after the last step; named scalars.
       halt_on_nonfinite: end the call after a step whose first output is not finite.
       data_may_end: the length of the data is unknown, so each step looks whether there is another batch. Costs a
@@ -58,12 +60,14 @@ class GraphLoop:
         stop: StopFlag,
         counters: Sequence[tf.Variable],
         results: Results,
+        announced: Sequence[tf.Variable] = (),
         halt_on_nonfinite: bool = False,
         data_may_end: bool = False,
     ):
         self._step = step
         self._stop = stop
         self._counters = counters
+        self._announced = announced
         self._results = results
         self._halt_on_nonfinite = halt_on_nonfinite
         self._data_may_end = data_may_end
@@ -108,6 +112,8 @@ class GraphLoop:
             with tf.control_dependencies(_components(batch)):
                 came = tf.timestamp()
             done = number + 1
+            for variable in self._announced:
+                variable.assign(done)
             with summary_step(done):
                 recorded = self._step(number, batch)
             for counter in self._counters:
@@ -145,6 +151,7 @@ class HostLoop:
         stop: StopFlag,
         counters: Sequence[tf.Variable],
         results: Results,
+        announced: Sequence[tf.Variable] = (),
         halt_on_nonfinite: bool = False,
         data_may_end: bool = False,
     ):
@@ -152,6 +159,7 @@ class HostLoop:
         self._step = step
         self._stop = stop
         self._counters = counters
+        self._announced = announced
         self._results = results
         self._halt_on_nonfinite = halt_on_nonfinite
         self.function = None
@@ -169,6 +177,8 @@ class HostLoop:
                 data_ended = True
                 break
             came = tf.timestamp()
+            for variable in self._announced:
+                variable.assign(number + 1)
             with summary_step(tf.constant(number + 1, tf.int64)):
                 sums.append(self._step(tf.constant(number, tf.int64), batch).numpy())
             for counter in self._counters:
