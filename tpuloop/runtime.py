@@ -4,6 +4,7 @@ import dataclasses
 import glob
 import logging
 import os
+import socket
 from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
@@ -14,6 +15,9 @@ logger = logging.getLogger("tpuloop")
 
 ACCELERATORS = ("auto", "tpu", "gpu", "cpu")
 SUPPORTED_TENSORFLOW = "2.9"
+
+_CONNECT_SECONDS = 5.0
+_MOST_CPU_REPLICAS = 1024
 
 
 class RuntimeUnavailable(RuntimeError):
@@ -144,16 +148,30 @@ def _tpu_runtime(tpu: Optional[str]) -> Runtime:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name)
         if name != "local":
+            _check_reachable(resolver)
             tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         strategy = tf.distribute.TPUStrategy(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if "No OpKernel was registered" in reason:
+            reason = "this TensorFlow has no TPU runtime, which only that of a TPU VM's image has"
         raise RuntimeUnavailable(
             f"no TPU named {name!r} could be used (tried {tried}): {reason}. "
             "Give --tpu=NAME, --tpu=local on a TPU VM, or --accelerator=cpu"
         ) from error
     return Runtime(strategy, "tpu", f"TPU {name} with {strategy.num_replicas_in_sync} replicas")
+
+
+def _check_reachable(resolver: tf.distribute.cluster_resolver.TPUClusterResolver) -> None:
+    """Raises an OSError where no server listens, for which TensorFlow itself would wait without an end."""
+    for addresses in resolver.cluster_spec().as_dict().values():
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            try:
+                socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
+            except OSError as error:
+                raise OSError(f"nothing answers at {address} ({error})") from error
 
 
 def _gpu_runtime(replicas: Optional[int], reason: str) -> Runtime:
@@ -173,6 +191,8 @@ def _cpu_runtime(replicas: Optional[int], reason: str) -> Runtime:
     count = 1 if replicas is None else replicas
     if count == 1:
         return Runtime(tf.distribute.get_strategy(), "cpu", f"1 CPU replica: {reason}")
+    if count > _MOST_CPU_REPLICAS:
+        raise UsageError(f"replicas on a CPU can be {_MOST_CPU_REPLICAS} at most; they are {count}")
     devices = _split_cpu(count)
     # Named, since the default looks for NCCL and warns that CPUs have none.
     strategy = tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())

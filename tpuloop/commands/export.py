@@ -1,7 +1,6 @@
 """`tpuloop export`: a SavedModel that needs nothing of tpuloop."""
 
 import os
-import shutil
 
 from absl import flags
 
@@ -24,16 +23,32 @@ def run() -> int:
     if not FLAGS.workdir:
         raise UsageError("--workdir is missing: give the folder of a run")
     output = (FLAGS.output or os.path.join(FLAGS.workdir, "export")).rstrip("/")
-    if os.path.exists(output):
+    if os.path.exists(output):  # Before TensorFlow is loaded, which can look into object stores as well.
         raise UsageError(f"--output={output} exists: give the name of a new folder")
     run_ = restored.restore_run()
-    unfinished = f"{output}.writing"
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        # Without the optimizer: what serves needs no training state.
-        run_.loop.model.save(unfinished, include_optimizer=False, save_format="tf")
-        os.replace(unfinished, output)
-    except OSError as error:
-        raise UsageError(f"--output={output} cannot be written: {error.strerror}") from error
+    _save(run_, output)
     print(f"exported step {run_.step} to {output}")
     return 0
+
+
+def _save(run_: restored.RestoredRun, output: str) -> None:
+    """Writes the whole folder or nothing."""
+    import tensorflow as tf
+
+    if tf.io.gfile.exists(output):
+        raise UsageError(f"--output={output} exists: give the name of a new folder")
+    model = run_.loop.model
+    if not model.built:
+        # Its shapes come with data, as in training; what was restored is then put in its place.
+        run_.loop.predict(
+            run_.data_sets.train, batch_size=restored.batch_size(run_.data_sets.train, run_.recipe), steps=1
+        )
+    unfinished = f"{output}.writing"
+    try:
+        if tf.io.gfile.exists(unfinished):
+            tf.io.gfile.rmtree(unfinished)
+        # Without the optimizer: what serves needs no training state.
+        model.save(unfinished, include_optimizer=False, save_format="tf")
+        tf.io.gfile.rename(unfinished, output)
+    except (OSError, tf.errors.OpError) as error:
+        raise UsageError(f"--output={output} cannot be written: {str(error).splitlines()[0]}") from error

@@ -1,7 +1,9 @@
 """`tpuloop predict`: writes the outputs of a run's model to a file."""
 
+import io
 import logging
 import os
+import zipfile
 from typing import Any, Dict, Optional, Tuple
 
 import numpy as np
@@ -35,12 +37,15 @@ def run() -> int:
     output = FLAGS.output or os.path.join(FLAGS.workdir, "predictions.npz")
     if os.path.splitext(output)[1] not in _FORMATS:
         raise UsageError(f"--output={output}: the file must end in {' or '.join(_FORMATS)}")
-    if not os.path.isdir(os.path.dirname(output) or "."):
-        raise UsageError(f"--output={output}: there is no folder {os.path.dirname(output)}")
+    folder = os.path.dirname(output) or "."
+    if "://" not in folder and not os.path.isdir(folder):
+        raise UsageError(f"--output={output}: there is no folder {folder}")
     given = None if FLAGS.input is None else _read_input(FLAGS.input)
     run_ = restored.restore_run()
+    from tpuloop.commands import assemble
+
     data, labels = _held_out(run_) if given is None else (given, None)
-    _check_fits(data, run_.loop.model, source=FLAGS.input or "the held-out data")
+    assemble.check_fits(data, run_.loop.model, what=f"--input={FLAGS.input}" if FLAGS.input else "the held-out data")
     outputs = run_.loop.predict(data, batch_size=restored.batch_size(data, run_.recipe))
     _write(output, outputs, labels)
     logger.info("outputs are the model's own: logits, for the models of the registry")
@@ -52,10 +57,14 @@ def _read_input(path: str) -> np.ndarray:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file)
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise UsageError(f"--input={path} is no readable .npz file: {str(error).splitlines()[0]}") from error
+    except OSError as error:
+        raise UsageError(f"--input={path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        raise UsageError(f"--input={path} is no .npz file: write one with np.savez(file, x=examples)") from error
     if "x" not in arrays:
         raise UsageError(f"--input={path} has no array 'x'; its arrays are {', '.join(sorted(arrays)) or 'none'}")
+    if not arrays["x"].ndim or not len(arrays["x"]):
+        raise UsageError(f"--input={path} holds no examples: x has the shape {arrays['x'].shape}")
     return arrays["x"]
 
 
@@ -66,19 +75,6 @@ def _held_out(run_: restored.RestoredRun) -> Tuple[Any, Optional[np.ndarray]]:
         raise UsageError(f"the data {run_.recipe.data['name']!r} has nothing held out: give --input=FILE.npz")
     arrays = getattr(evaluation, "arrays", None)
     return evaluation, arrays[1] if isinstance(arrays, tuple) and len(arrays) > 1 else None
-
-
-def _check_fits(data: Any, model: Any, *, source: str) -> None:
-    """Compares arrays with the model's one input, before anything is compiled."""
-    if not isinstance(data, np.ndarray) or len(model.inputs or ()) != 1:
-        return
-    expected = tuple(model.inputs[0].shape[1:])
-    if data.ndim != len(expected) + 1 or any(e not in (None, d) for e, d in zip(expected, data.shape[1:])):
-        raise UsageError(f"{source}: x has the shape {data.shape}, and the model takes (examples, {str(expected)[1:]}")
-    if not len(data):
-        raise UsageError(f"{source}: x holds 0 examples")
-    if data.dtype.kind not in "biuf":
-        raise UsageError(f"{source}: x is of type {data.dtype}, and the model takes numbers")
 
 
 def _named(outputs: Any) -> Dict[str, np.ndarray]:
@@ -96,23 +92,27 @@ def _count(outputs: Any) -> int:
 
 def _write(path: str, outputs: Any, labels: Optional[np.ndarray]) -> None:
     """Writes the whole file or nothing."""
+    import tensorflow as tf
+
     arrays = _named(outputs)
     if labels is not None:
         arrays["labels"] = labels
+    contents = io.BytesIO()
+    if path.endswith(".npz"):
+        np.savez(contents, **arrays)
+    else:
+        columns = [name_and_column for item in arrays.items() for name_and_column in _columns(*item)]
+        header = ",".join(name for name, _ in columns)
+        np.savetxt(
+            contents, np.stack([c for _, c in columns], 1), delimiter=",", header=header, comments="", fmt="%.9g"
+        )
     unfinished = f"{path}.writing"
     try:
-        with open(unfinished, "wb") as file:
-            if path.endswith(".npz"):
-                np.savez(file, **arrays)
-            else:
-                columns = [name_and_column for item in arrays.items() for name_and_column in _columns(*item)]
-                header = ",".join(name for name, _ in columns)
-                np.savetxt(
-                    file, np.stack([c for _, c in columns], 1), delimiter=",", header=header, comments="", fmt="%.9g"
-                )
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise UsageError(f"--output={path} cannot be written: {error.strerror}") from error
+        with tf.io.gfile.GFile(unfinished, "wb") as file:
+            file.write(contents.getvalue())
+        tf.io.gfile.rename(unfinished, path, overwrite=True)
+    except (OSError, tf.errors.OpError) as error:
+        raise UsageError(f"--output={path} cannot be written: {str(error).splitlines()[0]}") from error
 
 
 def _columns(name: str, array: np.ndarray) -> Any:

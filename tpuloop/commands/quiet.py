@@ -4,27 +4,36 @@ import contextlib
 import logging
 import os
 import re
-import threading
-from typing import IO, Iterator
+import subprocess
+import sys
+from typing import Iterator
 
 # Said at every start on a machine without a GPU, or on any CPU: nothing that anybody must do something about.
-NOISE = re.compile(
-    "|".join(
-        (
-            r"Could not load dynamic library '(libcu|libnv|libTensorRT)",
-            r"Ignore above cudart dlerror",
-            r"failed call to cuInit",
-            r"Cannot dlopen some GPU libraries",
-            r"Skipping registering GPU devices",
-            r"kernel driver does not appear to be running on this host",
-            r"oneDNN custom operations are on",
-            r"This TensorFlow binary is optimized with",
-            r"To enable them in other operations, rebuild TensorFlow",
-            r"retrieving CUDA diagnostic information",
-            r"Not using CUDA",
-        )
-    ).encode()
+NOISE = "|".join(
+    (
+        r"Could not load dynamic library '(libcu|libnv|libTensorRT)",
+        r"Ignore above cudart dlerror",
+        r"failed call to cuInit",
+        r"Cannot dlopen some GPU libraries",
+        r"Skipping registering GPU devices",
+        r"kernel driver does not appear to be running on this host",
+        r"oneDNN custom operations are on",
+        r"This TensorFlow binary is optimized with",
+        r"To enable them in other operations, rebuild TensorFlow",
+        r"retrieving CUDA diagnostic information",
+        r"Not using CUDA",
+    )
 )
+_SIEVE = """
+import os, re, sys
+noise = re.compile(os.fsencode(sys.argv[1]))
+for line in sys.stdin.buffer:
+    if not noise.search(line):
+        try:
+            os.write(1, line)
+        except OSError:
+            pass  # Nobody reads it; TensorFlow must not wait for that.
+"""
 _PYTHON_NOISE = re.compile(
     r"AutoGraph could not transform|Cause: |To silence this warning, decorate|Please report this to the TensorFlow team"
     r"|Using MirroredStrategy eagerly has significant overhead"
@@ -47,28 +56,23 @@ def filter_python_warnings() -> None:
 def quiet_start(stream_fd: int = 2) -> Iterator[None]:
     """While TensorFlow loads and looks for devices: drops the lines of NOISE written to standard error by C++ code.
 
-    Everything else passes at once, so that nothing is lost if the process dies.
+    Everything else passes at once, and through a process of its own: what TensorFlow says before it aborts, on a CPU
+    that it was not built for, is the one line that matters.
     """
     kept = os.dup(stream_fd)
-    read_end, write_end = os.pipe()
-    os.dup2(write_end, stream_fd)
-    os.close(write_end)
-    reader = threading.Thread(target=_pass_on, args=(os.fdopen(read_end, "rb"), kept), daemon=True)
-    reader.start()
+    # In a session of its own, so that Ctrl-C does not end it before its time.
+    sieve = subprocess.Popen(
+        [sys.executable, "-ISc", _SIEVE, NOISE], stdin=subprocess.PIPE, stdout=kept, start_new_session=True
+    )
+    assert sieve.stdin is not None
+    os.dup2(sieve.stdin.fileno(), stream_fd)
+    sieve.stdin.close()
     try:
         yield
     finally:
-        os.dup2(kept, stream_fd)  # Closes the pipe's last writer, which ends the reader.
-        reader.join()
+        os.dup2(kept, stream_fd)  # Closes the pipe's last writer, which ends the process.
         os.close(kept)
-
-
-def _pass_on(lines: IO[bytes], target: int) -> None:
-    with lines:
-        for line in lines:
-            if not NOISE.search(line):
-                with contextlib.suppress(OSError):  # Nobody reads it; TensorFlow must not wait for that.
-                    os.write(target, line)
+        sieve.wait()
 
 
 def _not_noise(record: logging.LogRecord) -> bool:

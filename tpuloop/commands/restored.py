@@ -75,4 +75,5 @@ def batch_size(data: Any, recipe: Recipe) -> Optional[int]:
 
     if as_source(data) is None:
         return None
-    return recipe.global_batch if FLAGS.global_batch is None else FLAGS.global_batch
+    asked = FLAGS["global_batch"].value if "global_batch" in FLAGS else None
+    return recipe.global_batch if asked is None else asked

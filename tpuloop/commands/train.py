@@ -101,6 +101,9 @@ def _set_up(
     else:
         with runtime.scope():
             network = assemble.own_model(model, recipe, optimizer_asked=asked)
+    if loop_class is None:  # Else only the program knows what of the data its model gets.
+        assemble.check_fits(data_sets.train, network, what="the training data")
+        assemble.check_fits(data_sets.evaluation, network, what="the evaluation data")
     loop = assemble.make_loop(
         recipe, network, runtime, workdir=FLAGS.workdir, loop_class=TrainLoop if loop_class is None else loop_class
     )
