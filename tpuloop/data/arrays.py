@@ -14,12 +14,12 @@ _ROWS_AT_ONCE = 1024
 class ArraySource(Source):
     """Examples that lie in memory, shuffled over the whole of them.
 
-    The shuffle is `tf.random.experimental.index_shuffle`, a permutation that can be asked for any one of its places
-    (a block cipher in integer arithmetic), so that entering the stream anywhere costs nothing.
+    The order of an epoch is drawn whole when the stream comes to it, which takes about 0.2 us and 30 bytes an example,
+    so that entering the stream anywhere costs no more than that.
 
     Args:
       arrays: nested arrays or tensors, such as `(x, y)` or `(x, y, sample_weight)` or `({"ids": ...}, y)`; the first
-        dimension of each counts the examples.
+        dimension of each counts the examples. Those of float64 become float32 (Keras's floatx), as in Keras.
       shuffle: False keeps the stored order in every epoch.
 
     Raises:
@@ -36,7 +36,7 @@ class ArraySource(Source):
         if lengths[0] == 0:
             raise DataError("the data is empty: the arrays hold 0 examples")
         if lengths[0] > np.iinfo(np.int32).max:
-            raise DataError(f"{lengths[0]} examples are more than the 2**31 - 1 that index_shuffle orders")
+            raise DataError(f"{lengths[0]} examples are more than the 2**31 - 1 that can be shuffled")
         self._arrays = arrays
         self._size = lengths[0]
         self._shuffle = shuffle
@@ -57,20 +57,34 @@ class ArraySource(Source):
         )
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0) -> tf.data.Dataset:
-        arrays, size = self._tensors(), self._size
+        arrays = self._tensors()
         # A pipeline pays per operation, not per byte: several small batches are picked at once and then told apart.
         together = max(1, _ROWS_AT_ONCE // batch_size)
 
-        def pick(start: tf.Tensor) -> Any:
-            places = start + tf.range(together * batch_size, dtype=tf.int64)
-            indices = tf.cast(places % size, tf.int32)
-            if self._shuffle:
-                indices = shuffled(indices, seed=seed, epochs=places // size, size=size)
+        def pick(indices: tf.Tensor) -> Any:
             indices = tf.reshape(indices, [together, batch_size])
             return tf.nest.map_structure(lambda array: tf.gather(array, indices), arrays)
 
-        starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, together * batch_size)
-        return starts.map(pick, num_parallel_calls=2).unbatch()
+        indices = self._indices(seed=seed, position=position, count=together * batch_size)
+        return indices.map(pick, num_parallel_calls=2).unbatch()
+
+    def _indices(self, *, seed: int, position: int, count: int) -> tf.data.Dataset:
+        """The endless stream of indices from `position` on, `count` at a time."""
+        size = self._size
+        if not self._shuffle:
+            starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, count)
+            return starts.map(lambda start: tf.cast((start + tf.range(count, dtype=tf.int64)) % size, tf.int32))
+        # Orders are drawn for as much as an epoch holds, so that each is drawn twice at most: where two stretches meet.
+        stretch = -(-size // count) * count
+
+        def of_stretch(start: tf.Tensor) -> tf.Tensor:
+            first = start // size
+            orders = epoch_orders(tf.range(first, (start + stretch - 1) // size + 1), seed=seed, size=size)
+            begin = tf.cast(start - first * size, tf.int32)
+            return tf.reshape(tf.reshape(orders, [-1])[begin : begin + stretch], [stretch // count, count])
+
+        starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, stretch)
+        return starts.map(of_stretch).prefetch(1).unbatch()
 
     def one_pass(self, *, batch_size: int) -> tf.data.Dataset:
         return tf.data.Dataset.from_tensor_slices(self._tensors()).batch(batch_size)
@@ -81,23 +95,42 @@ class ArraySource(Source):
             return tf.nest.map_structure(tf.constant, self._arrays)
 
 
-def shuffled(indices: tf.Tensor, *, seed: int, epochs: tf.Tensor, size: int) -> tf.Tensor:
-    """Where the order of (seed, epoch) sends each index below `size`.
+def epoch_orders(epochs: tf.Tensor, *, seed: int, size: int) -> tf.Tensor:
+    """The order of each epoch, a permutation of 0 to size - 1; int32 of shape [epochs, size].
 
-    Args:
-      indices: int32 of shape [n].
-      epochs: the epoch of each index, int64 of shape [n].
+    Every index is ranked by a hash of (seed, epoch, index) in integer arithmetic, the same on every machine. Not
+    `index_shuffle`: it takes ten times as long for a whole epoch, and its 4 rounds are too few: in 2.9.3 the first
+    epoch of seed 0 kept the stored order of 1000 examples to a correlation of 0.4.
     """
-    seeds = tf.stack(
-        [
-            tf.fill(tf.shape(indices), seed & 0x7FFFFFFF),
-            tf.fill(tf.shape(indices), (seed >> 31) & 0x7FFFFFFF),
-            tf.cast(epochs, tf.int32),
-        ],
-        axis=1,
-    )
-    # The raw operation: the public wrapper of 2.9 pads a seed per index as if it were one seed.
-    return tf.raw_ops.RandomIndexShuffle(index=indices, seed=seeds, max_index=size - 1)
+    of_epoch = _mixed(tf.cast(epochs, tf.uint64) + _uint64(_mixed_int(seed)))
+    of_index = _mixed(tf.range(size, dtype=tf.int64))
+    ranks = _mixed(tf.bitwise.bitwise_xor(of_epoch[:, tf.newaxis], of_index[tf.newaxis, :]))
+    return tf.argsort(tf.bitcast(ranks, tf.int64), axis=-1)
+
+
+# SplitMix64, whose finishing step spreads every bit of a counter over all bits (Steele, Lea, Flood 2014).
+_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+
+
+def _uint64(value: int) -> tf.Tensor:
+    return tf.constant(value % 2**64, tf.uint64)
+
+
+def _mixed(counter: tf.Tensor) -> tf.Tensor:
+    def folded(value: tf.Tensor, bits: int) -> tf.Tensor:
+        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, _uint64(bits)))
+
+    value = (tf.cast(counter, tf.uint64) + _uint64(1)) * _uint64(_STEP)
+    value = folded(value, 30) * _uint64(_FIRST)
+    return folded(folded(value, 27) * _uint64(_SECOND), 31)
+
+
+def _mixed_int(counter: int) -> int:
+    """`_mixed` of a Python integer."""
+    value = (counter + 1) * _STEP % 2**64
+    value = (value ^ value >> 30) * _FIRST % 2**64
+    value = (value ^ value >> 27) * _SECOND % 2**64
+    return value ^ value >> 31
 
 
 def is_arrays(data: Any) -> bool:
@@ -107,7 +140,8 @@ def is_arrays(data: Any) -> bool:
 
 
 def _to_array(array: Any) -> np.ndarray:
-    return np.asarray(array)
+    array = np.asarray(array)
+    return array.astype(tf.keras.backend.floatx()) if array.dtype == np.float64 else array
 
 
 def without_none(x: Any, y: Optional[Any], sample_weight: Optional[Any]) -> Any:

@@ -103,7 +103,7 @@ def train_feed(
     data = _resolved(data)
     source = as_source(data)
     if source is not None:
-        global_batch = 32 if batch_size is None else batch_size
+        global_batch = _size_of_batches(batch_size)
         check_divides(global_batch, rules.replicas)
         dataset = source.batches(batch_size=global_batch, seed=seed, position=step * global_batch)
         check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
@@ -158,9 +158,7 @@ def eval_feed(
     source = as_source(data)
     size: Optional[int]
     if source is not None:
-        size = 32 if batch_size is None else batch_size
-        if size < 1:
-            raise DataError(f"the batch size is {size}: it must be at least 1")
+        size = _size_of_batches(batch_size)
         dataset = source.one_pass(batch_size=size)
         check_batches(dataset.element_spec, static_shapes=False, strings=rules.strings)
     else:
@@ -209,6 +207,14 @@ def _length(dataset: tf.data.Dataset) -> Optional[int]:
     return None if length == tf.data.UNKNOWN_CARDINALITY else length
 
 
+def _size_of_batches(batch_size: Optional[int]) -> int:
+    if batch_size is None:
+        return 32
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise DataError(f"batch_size must be an integer of at least 1; it is {batch_size!r}")
+    return batch_size
+
+
 def _refuse_batch_size(batch_size: Optional[int]) -> None:
     if batch_size is not None:
         raise DataError(
@@ -246,15 +252,23 @@ def _class_weighted(dataset: tf.data.Dataset, class_weight: Optional[Dict[int, f
     classes = sorted(class_weight)
     if classes != list(range(len(classes))):
         raise DataError(f"class_weight must name the classes 0 to {len(classes) - 1} without a gap; it names {classes}")
+    spec = dataset.element_spec
+    _, label_spec, weight_spec = tf.keras.utils.unpack_x_y_sample_weight(spec if isinstance(spec, tuple) else (spec,))
+    if not isinstance(label_spec, tf.TensorSpec) or label_spec.shape.rank > 2:
+        raise DataError("class_weight needs one label for each example: a class, or a row of one-hot values")
+    if isinstance(weight_spec, (tuple, list, dict)):
+        raise DataError("class_weight needs sample weights that are one tensor")
     table = tf.constant([class_weight[number] for number in classes], tf.float32)
+    one_hot = label_spec.shape.rank == 2 and label_spec.shape[-1] not in (None, 1)
 
     def weighted(*batch: Any) -> Any:
         x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch)
-        if not isinstance(y, tf.Tensor):
-            raise DataError("class_weight needs labels that are one tensor")
-        one_hot = y.shape.rank == 2 and y.shape[-1] not in (None, 1)
         label = tf.argmax(y, axis=-1) if one_hot else tf.reshape(y, [-1])
         weight = tf.gather(table, tf.cast(label, tf.int64))
-        return x, y, weight if sample_weight is None else weight * tf.cast(sample_weight, tf.float32)
+        if sample_weight is not None:
+            sample_weight = tf.cast(sample_weight, tf.float32)
+            of_row = tf.concat([tf.shape(weight), tf.ones([tf.rank(sample_weight) - 1], tf.int32)], axis=0)
+            weight = tf.reshape(weight, of_row) * sample_weight
+        return x, y, weight
 
     return dataset.map(weighted)
