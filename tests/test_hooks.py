@@ -208,8 +208,10 @@ def test_auto_makes_calls_longer():
     assert sum(lengths) == 111
 
 
-def test_a_stop_from_a_thread_ends_a_call_of_many_steps_with_all_counts_right():
-    loop = loop_of(steps_per_loop=10**8)
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_stop_from_a_thread_ends_a_call_of_many_steps_with_all_counts_right(runtimes, replicas):
+    with runtimes(replicas).scope():  # Where the loop's own variables must not be mirrored.
+        loop = loop_of(steps_per_loop=10**8)
     seen = []
 
     class Counts(Callback):
@@ -232,7 +234,7 @@ def test_a_stop_from_a_thread_ends_a_call_of_many_steps_with_all_counts_right():
     assert 20 <= step < 10**9
     assert seen == [(step - 1, step), "end"]
     assert history.epoch == []
-    assert int(loop.optimizer.iterations) == step
+    assert int(loop.optimizer.iterations.numpy()) == step
 
 
 def test_hooks_without_a_history_of_the_users_make_one():

@@ -15,6 +15,7 @@ from tpuloop.data.source import as_source
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
+from tpuloop.engine.host_variable import host_variable
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.metrics import distinct, results_by_name
 from tpuloop.engine.nested import layers_within
@@ -100,8 +101,7 @@ class TrainLoop(tf.Module):
                 f"accumulate_steps={self.settings.accumulate_steps} has no effect on a train_step of your own: "
                 "accumulate there, or override forward_loss instead"
             )
-        with tf.device("CPU:0"):
-            self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
+        self.step = host_variable(0, name="step", dtype=tf.int64)
         self.place: Optional[Place] = None  # Where the last `fit` ended.
         self._stop = StopFlag()
         self._engines = Engines(strategy=self.runtime.strategy, settings=self.settings, stop=self._stop)

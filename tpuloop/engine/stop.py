@@ -1,6 +1,6 @@
 """The one variable through which anything outside can end a compiled loop at its next step."""
 
-import tensorflow as tf
+from tpuloop.engine.host_variable import host_variable
 
 
 class StopFlag:
@@ -10,9 +10,7 @@ class StopFlag:
     """
 
     def __init__(self):
-        # On the host and outside any strategy: a mirrored variable could not be set while a call runs.
-        with tf.init_scope(), tf.device("CPU:0"):
-            self.variable = tf.Variable(False, trainable=False, name="stop")
+        self.variable = host_variable(False, name="stop")
         self.ended_run = False  # Whether the last run ended because it was asked to.
 
     def set(self) -> None:
