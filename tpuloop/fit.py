@@ -206,6 +206,8 @@ class Fit:
         trace = call.trace
         step = trace.last_step
         self._pacer.measured(trace.ended - trace.asked)
+        if self._store is not None:
+            self._store.name_unused()
         self._means.add(trace)
         means = {name: value for name, value in self._means.result().items() if name not in _ONLY_IN_TRACE}
         self._logs = {**means, **call.results}

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
@@ -26,6 +26,7 @@ class CheckpointStore:
         self._directory = directory
         self._checkpoint = tf.train.Checkpoint(**objects)
         self._keep = keep
+        self._restored: Optional[Tuple[str, Any]] = None  # Until `name_unused`: the folder and TensorFlow's status.
         self._last: Optional[int] = None  # The step saved last, which need not be read again.
 
     def save(self, step: int, record: Mapping[str, Any]) -> None:
@@ -55,8 +56,7 @@ class CheckpointStore:
     def restore(self, *, to_train: bool = True) -> Optional[Dict[str, Any]]:
         """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
 
-        A checkpoint that is damaged is named in a warning, and the one before it is used. So are values in it that no
-        object takes.
+        A checkpoint that is damaged is named in a warning, and the one before it is used.
 
         Args:
           to_train: False leaves out what only training needs, such as the optimizer's state, where it was not built.
@@ -80,6 +80,20 @@ class CheckpointStore:
             )
         return None
 
+    def name_unused(self) -> None:
+        """Warns of values in the restored checkpoint that no object has taken, by name and once.
+
+        To be called when the first step is over: what a step makes while it is traced, such as the state of an
+        optimizer of one's own, takes its values then.
+        """
+        if self._restored is None:
+            return
+        folder, status = self._restored
+        self._restored = None
+        unused = _unused(status)
+        if unused:
+            logger.warning("%s holds values that nothing takes: %s", folder, ", ".join(unused))
+
     def _is_intact(self, step: int) -> bool:
         if step not in commit.committed_steps(self._directory):
             return False
@@ -99,15 +113,13 @@ class CheckpointStore:
             status.assert_existing_objects_matched()
             if not to_train:
                 status.expect_partial()
-                return
         except (AssertionError, ValueError, tf.errors.OpError) as error:
             reason = str(error).strip().splitlines()
             raise commit.CheckpointError(
                 f"{folder} does not fit this model: {reason[0] if reason else type(error).__name__}"
             ) from error
-        unused = _unused(status)
-        if unused:
-            logger.warning("%s holds values that nothing takes: %s", folder, ", ".join(unused))
+        if to_train:
+            self._restored = (folder, status)
 
 
 def _unused(status: Any) -> List[str]:
