@@ -1,6 +1,7 @@
 """How a loop runs, checked when made."""
 
 import dataclasses
+import numbers
 from typing import Optional, Union
 
 from tpuloop.errors import UsageError
@@ -36,14 +37,14 @@ class LoopSettings:
     keep: int = 3
 
     def __post_init__(self):
-        if not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
             raise UsageError(f"seed must be an integer from 0 to 2**62 - 1; it is {self.seed!r}")
         if self.steps_per_loop != "auto":
             _check_count("steps_per_loop", self.steps_per_loop, or_else=', or "auto"')
         if self.loop not in LOOPS:
             raise UsageError(f"loop must be one of {', '.join(LOOPS)}; it is {self.loop!r}")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise UsageError(f"clip_norm must be positive or None; it is {self.clip_norm!r}")
+        if self.clip_norm is not None and not (isinstance(self.clip_norm, numbers.Real) and self.clip_norm > 0):
+            raise UsageError(f"clip_norm must be a positive number, or None; it is {self.clip_norm!r}")
         _check_count("accumulate_steps", self.accumulate_steps)
         if self.save_every is not None:
             _check_count("save_every", self.save_every, or_else=", or None")
