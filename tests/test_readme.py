@@ -33,9 +33,7 @@ def subclass_run(tmp_path_factory):
     first, second = _python_blocks()
     script.write_text("\n".join([first, arrays, second, "print(loop.model.history.history['val_loss'])"]))
     env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-    return subprocess.run(
-        [sys.executable, str(script)], cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    return subprocess.run([sys.executable, str(script)], cwd=folder, env=env, capture_output=True, text=True)
 
 
 def test_the_subclass_example_learns(subclass_run):

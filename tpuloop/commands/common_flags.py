@@ -54,17 +54,21 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
 
 
 def recipe_from_flags(defaults: Optional[Mapping[str, Any]] = None) -> Recipe:
-    """The recipe of the command line: defaults, then --config, then --config.FIELD, then plain flags.
+    """The recipe of the command line: defaults, then --config, then --config.FIELD together with plain flags.
 
     Raises:
       UsageError: for a field or value that makes no recipe.
     """
     layers: List[Mapping[str, Any]] = [defaults or {}]
+    asked = _flag_fields()
     if "config" in FLAGS:
         if FLAGS["config"].value is not None:
             layers.append(config_file.load_config(FLAGS["config"].value))
-        layers.append(config_file.fields_of(FLAGS[_FIELD].value or []))
-    return make_recipe(*layers, _flag_fields())
+        # One layer: --optimizer=sgd leaves --config.optimizer.momentum=0.9 as it is.
+        for name, value in config_file.fields_of(FLAGS[_FIELD].value or []).items():
+            both_nested = isinstance(value, dict) and isinstance(asked.get(name), dict)
+            asked[name] = {**value, **asked[name]} if both_nested else asked.get(name, value)
+    return make_recipe(*layers, asked)
 
 
 def runtime_from_flags() -> Any:

@@ -1,0 +1,87 @@
+"""Commands as processes: new ones, which load TensorFlow themselves, and quick ones, which share an import."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Result(NamedTuple):
+    """How a process ended: its exit status, negative for a signal, and all it printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+def clean_environment(**more):
+    """The environment of a shell, without what this test run sets for itself."""
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("TF_")}, **more}
+
+
+@pytest.fixture(scope="session")
+def tpuloop():
+    """`tpuloop(*arguments, cwd=..., env=...)`: a command in a new process."""
+
+    def run(*arguments, cwd=None, env=None, program=("-m", "tpuloop"), timeout=120, **more):
+        done = subprocess.run(
+            [sys.executable, *program, *map(str, arguments)],
+            cwd=cwd,
+            env=clean_environment(**(env or {})),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=timeout,
+            **more,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def quick_tpuloop(tmp_path_factory):
+    """`quick_tpuloop(*arguments, cwd=...)`: a command in a process forked from one that has imported TensorFlow."""
+    files = tmp_path_factory.mktemp("streams")
+    environment = clean_environment(TF_CPP_MIN_LOG_LEVEL="1")  # As the command itself sets it, before TensorFlow loads.
+    server = subprocess.Popen(
+        [sys.executable, os.path.join(HERE, "forks.py")],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        encoding="utf-8",
+    )
+    assert server.stdout.readline() == "ready\n"
+
+    def run(*arguments, cwd=None, env=None, timeout=60):
+        job = {
+            "argv": [str(argument) for argument in arguments],
+            "cwd": str(cwd or files),
+            "env": env or {},
+            "out": str(files / "out"),
+            "err": str(files / "err"),
+            "timeout": timeout,
+        }
+        server.stdin.write(json.dumps(job) + "\n")
+        server.stdin.flush()
+        status = int(server.stdout.readline())
+        return Result(status, *((files / name).read_text("utf-8") for name in ("out", "err")))
+
+    yield run
+    server.stdin.close()
+    assert server.wait(timeout=10) == 0
+
+
+@pytest.fixture(scope="session")
+def small_run(quick_tpuloop, tmp_path_factory):
+    """The workdir of a finished run of 3 steps. Do not write into it."""
+    workdir = tmp_path_factory.mktemp("small") / "run"
+    result = quick_tpuloop("train", "--steps=3", f"--workdir={workdir}")
+    assert result.status == 0, result.err
+    return workdir
