@@ -80,8 +80,8 @@ def quick_tpuloop(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def small_run(quick_tpuloop, tmp_path_factory):
-    """The workdir of a finished run of 3 steps. Do not write into it."""
+    """The workdir of a finished run of 3 steps, not compiled, which takes a moment less. Do not write into it."""
     workdir = tmp_path_factory.mktemp("small") / "run"
-    result = quick_tpuloop("train", "--steps=3", f"--workdir={workdir}")
+    result = quick_tpuloop("train", "--steps=3", "--eager", f"--workdir={workdir}")
     assert result.status == 0, result.err
     return workdir

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 
 import tensorflow  # noqa: F401
 
@@ -25,7 +26,13 @@ def run(job):
         file = os.open(name, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
-    sys.exit(main(job["argv"]))
+    try:
+        status = main(job["argv"])
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    os._exit(status)  # What the parent imported is not for the child to take down.
 
 
 print("ready", flush=True)

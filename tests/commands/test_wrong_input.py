@@ -113,6 +113,7 @@ WRONG_TRAINING = [
     (["--data=own:digits"], "the module 'own' has no function 'digits'"),
     (["--config.data.split=1"], "data 'digits' takes no argument 'split'"),
     (["--optimizer=adm"], "optimizer 'adm' is unknown: use one of adam, adamw, rmsprop, sgd; did you mean 'adam'?"),
+    (["--config.optimizer.clipnorm=1.0"], "optimizer 'adam' takes no argument 'clipnorm'"),
     (["--config.optimizer.momentun=0.9", "--optimizer=sgd"], "takes no argument 'momentun'; did you mean 'momentum'?"),
     (["--model=own:compiled", "--optimizer=adam"], "would have no effect: the model comes compiled with its own"),
     # Data.
@@ -126,7 +127,7 @@ WRONG_TRAINING = [
     ),
     (["--model=own:net", "--data=own:texts"], "x holds strings, and the model 'sequential' takes float32"),
     (["--model=own:net", "--data=own:named"], "x has the features ids, and the model 'sequential' takes flatten_input"),
-    (["--data=own:empty"], "the data is empty: the arrays hold 0 examples"),
+    (["--model=own:net", "--data=own:empty"], "the data is empty: the arrays hold 0 examples"),
     (["--replicas=3"], "the global batch of 64 does not divide into 3 replicas: use 63 or 66"),
     # Folders: a path below a file cannot be made by anybody, root included.
     (["--workdir="], "--workdir is missing: give a folder for the run"),
@@ -212,10 +213,10 @@ def test_checkpoints_that_are_all_damaged_are_no_reason_to_start_over(quick_tpul
 
 def test_a_mistake_in_the_first_attempt_does_not_spoil_the_folder(quick_tpuloop, place, tmp_path):
     workdir = f"--workdir={tmp_path}"
-    assert quick_tpuloop("train", "--data=own:empty", workdir, cwd=place).status == 2
+    assert quick_tpuloop("train", "--model=own:net", "--data=own:empty", workdir, cwd=place).status == 2
     assert quick_tpuloop("train", "--steps=1", "--replicas=3", workdir, cwd=place).status == 2
     assert (tmp_path / "config.json").exists()
-    right = quick_tpuloop("train", "--steps=2", workdir, cwd=place)
+    right = quick_tpuloop("train", "--steps=2", "--eager", workdir, cwd=place)
     assert right.status == 0, right.err
     assert quick_tpuloop("evaluate", workdir, cwd=place).out.endswith("at step 2\n")
 

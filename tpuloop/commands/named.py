@@ -40,15 +40,23 @@ def search_working_directory() -> None:
 
 
 def checked_arguments(
-    function: Callable[..., Any], given: Mapping[str, Any], *, what: str, offered: Mapping[str, Any] = {}
+    function: Callable[..., Any],
+    given: Mapping[str, Any],
+    *,
+    what: str,
+    offered: Mapping[str, Any] = {},
+    hidden: bool = True,
 ) -> Dict[str, Any]:
     """The keyword arguments for `function`: all of `given`, and of `offered` those it takes.
+
+    Args:
+      hidden: whether to give it what its signature does not name, where it has **kwargs.
 
     Raises:
       UsageError: for an argument it does not take, with the one probably meant, or one that is missing.
     """
     parameters = inspect.signature(function).parameters
-    takes_any = any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
+    takes_any = hidden and any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
     names = [
         name
         for name, parameter in parameters.items()

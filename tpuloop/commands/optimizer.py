@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments
 from tpuloop.commands.recipe import check_choice
+from tpuloop.errors import UsageError
 
 OPTIMIZERS: Dict[str, Any] = {
     "adam": tf.keras.optimizers.Adam,
@@ -19,10 +20,15 @@ def make_optimizer(fields: Mapping[str, Any]) -> tf.keras.optimizers.Optimizer:
     """The optimizer of a recipe: its "name", and the other fields as arguments. In the strategy's scope.
 
     Raises:
-      UsageError: for a name or argument that does not exist.
+      UsageError: for a name or argument that does not exist, or a value that makes no optimizer.
     """
     name = fields["name"]
     check_choice("optimizer", name, OPTIMIZERS)
     make = OPTIMIZERS[name]
     arguments = {key: value for key, value in fields.items() if key != "name"}
-    return make(**checked_arguments(make, arguments, what=f"optimizer {name!r}"))
+    # Keras hides more behind **kwargs, such as clipnorm, which clips before the gradients are summed.
+    arguments = checked_arguments(make, arguments, what=f"optimizer {name!r}", hidden=False)
+    try:
+        return make(**arguments)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"optimizer {name!r} cannot be made: {str(error).splitlines()[0]}") from error
