@@ -101,6 +101,26 @@ def test_metrics_that_pad_badly(runtimes):
     assert found == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()}
 
 
+@pytest.mark.parametrize("replicas, count", [(1, 9), (1, 10), (2, 10)])
+def test_what_a_model_adds_for_itself(runtimes, replicas, count):
+    def make():
+        tf.keras.utils.set_random_seed(1)
+        inputs = tf.keras.Input([3])
+        hidden = layers.Dense(4, activity_regularizer=tf.keras.regularizers.L2(0.1))(inputs)
+        model = tf.keras.Model(inputs, layers.Dense(2)(hidden))
+        model.add_loss(tf.reduce_mean(tf.square(hidden)))
+        model.add_metric(tf.reduce_mean(hidden), name="hidden", aggregation="mean")
+        model.compile("sgd", "mse")
+        return model
+
+    data = dataset(numbers(count, 3), numbers(count, 2, seed=1))
+    expected = make().evaluate(data, verbose=0, return_dict=True)
+    with runtimes(replicas).scope():
+        model = make()
+    found = TrainLoop(model).evaluate(data)
+    assert found == {name: pytest.approx(value, rel=1e-6) for name, value in expected.items()}
+
+
 class TokenLoop(TrainLoop):
     """A mean over tokens, with weights; and values by example."""
 

@@ -131,8 +131,17 @@ def test_known_to_be_empty():
             make(numbers(10, 4).take(0))
 
 
+def test_evaluation_is_padded_no_further_than_to_the_replicas():
+    feed = evaluation(numbers(9, 4), FeedRules(replicas=2, static_shapes=False, strings=False))
+    found = [(batch.numpy().tolist(), mask.numpy().tolist()) for batch, mask in feed.dataset]
+    assert found == [([0, 1, 2, 3], [1, 1, 1, 1]), ([4, 5, 6, 7], [1, 1, 1, 1]), ([8, 8], [1, 0])]
+    assert evaluation(numbers(9, 4)).dataset.element_spec[0].shape == [None]
+    kept = evaluation(tf.data.Dataset.range(8).batch(4, drop_remainder=True))
+    assert kept.dataset.element_spec[0].shape == [4]
+
+
 def test_evaluation_is_padded_with_copies_that_the_mask_leaves_out():
-    feed = evaluation(numbers(9, 4), FeedRules(replicas=3, static_shapes=False, strings=False))
+    feed = evaluation(numbers(9, 4), FeedRules(replicas=3, static_shapes=True, strings=False))
     found = [(batch.numpy().tolist(), mask.numpy().tolist()) for batch, mask in feed.dataset]
     assert feed.steps == 3
     assert found == [
@@ -164,11 +173,12 @@ def test_evaluation_on_a_tpu_has_static_shapes():
 )
 @pytest.mark.parametrize("pad", [True, False])
 def test_structures_of_an_evaluation_stay_what_they_are(data, structure, pad):
-    feed = evaluation(data, batch_size=4, pad=pad)
+    rules = FeedRules(replicas=2, static_shapes=False, strings=False)
+    feed = evaluation(data, rules, batch_size=4, pad=pad)
     tf.nest.assert_same_structure(feed.dataset.element_spec[0], structure)
     (batch, mask) = list(feed.dataset)[-1]
-    assert mask.numpy().tolist() == ([1, 0, 0, 0] if pad else [1])
-    assert tf.nest.flatten(batch)[0].shape == [4 if pad else 1]
+    assert mask.numpy().tolist() == ([1, 0] if pad else [1])
+    assert tf.nest.flatten(batch)[0].shape == [2 if pad else 1]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +209,8 @@ def test_a_batch_that_is_larger_than_the_first():
 
     data = tf.data.Dataset.from_generator(batches, output_signature=tf.TensorSpec([None]))
     with pytest.raises(tf.errors.InvalidArgumentError, match="a batch has more examples than the first one"):
-        list(evaluation(data).dataset)
+        list(evaluation(data, TPU).dataset)
+    assert [len(batch) for batch, _ in evaluation(data).dataset] == [2, 3]
 
 
 def weights_of(*arrays, class_weight):

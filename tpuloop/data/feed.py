@@ -143,8 +143,9 @@ def eval_feed(
 ) -> Feed:
     """The batches of one evaluation, as pairs `(batch, mask)`; `mask` is float32 of shape [batch], 0 for padding.
 
-    Every example counts once: the last batch is filled up to the static shape and to a multiple of the replicas with
-    copies of its last example, which the mask leaves out.
+    Every example counts once: a batch is filled up to a multiple of the replicas, and where shapes must be static to
+    the size of all batches, with copies of its last example, which the mask leaves out. No further than needed, since
+    what a model adds for itself (`add_loss` of its data, `add_metric`) knows no mask.
 
     Args:
       data, batch_size: as in `train_feed`.
@@ -156,15 +157,12 @@ def eval_feed(
     """
     data = _resolved(data)
     source = as_source(data)
-    size: Optional[int]
     if source is not None:
-        size = _size_of_batches(batch_size)
-        dataset = source.one_pass(batch_size=size)
-        check_batches(dataset.element_spec, static_shapes=False, strings=rules.strings)
+        dataset = source.one_pass(batch_size=_size_of_batches(batch_size))
     else:
         _refuse_batch_size(batch_size)
         dataset = data
-        size = check_batches(data.element_spec, static_shapes=False, strings=rules.strings)
+    size = check_batches(dataset.element_spec, static_shapes=False, strings=rules.strings)
     length = _length(dataset)
     if length == tf.data.INFINITE_CARDINALITY and steps is None:
         raise DataError("the evaluation data never ends: give eval_steps, or a dataset without .repeat()")
@@ -178,10 +176,9 @@ def eval_feed(
 
     if not pad:
         return Feed(dataset.map(lambda *batch: _unpadded(whole(batch))), length, False, length)
-    if size is None:
-        size = _first_batch_size(dataset)
-    rows = -(-size // rules.replicas) * rules.replicas
-    dataset = dataset.map(lambda *batch: _padded(whole(batch), rows))
+    if size is None and rules.static_shapes:
+        size = _size_of_batches(batch_size) if source is not None else _first_batch_size(dataset)
+    dataset = dataset.map(lambda *batch: _padded(whole(batch), size, rules.replicas))
     check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
     return Feed(dataset, length, False, length)
 
@@ -229,13 +226,15 @@ def _first_batch_size(dataset: tf.data.Dataset) -> int:
     raise DataError("the data is empty: it gave no batch")
 
 
-def _padded(batch: Any, rows: int) -> Any:
-    """`batch` filled up to `rows` examples, and its mask."""
+def _padded(batch: Any, size: Optional[int], replicas: int) -> Any:
+    """`batch` filled up to `size` examples, if that is given, and to a multiple of the replicas; and its mask."""
     count = tf.shape(tf.nest.flatten(batch)[0])[0]
-    fits = tf.debugging.assert_less_equal(
-        count, rows, f"a batch has more examples than the first one: pad or batch the data to one size, {rows}"
-    )
-    with tf.control_dependencies([fits] if fits is not None else []):
+    rows = -(-(count if size is None else size) // replicas) * replicas
+    fits = []
+    if size is not None:
+        message = f"a batch has more examples than the first one: pad or batch the data to one size, {size}"
+        fits = [tf.debugging.assert_less_equal(count, size, message)]
+    with tf.control_dependencies(fits):
         indices = tf.minimum(tf.range(rows), count - 1)
     # Copies of a real example and not zeros: what a model makes of an all-zero example may not be a number.
     padded = tf.nest.map_structure(lambda leaf: tf.gather(leaf, indices), batch)
