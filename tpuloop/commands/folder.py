@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import tpuloop
 from tpuloop.checkpoint import commit
-from tpuloop.commands.recipe import recipe_differences
+from tpuloop.commands.recipe import make_recipe, recipe_differences
 from tpuloop.errors import UsageError
 
 CONFIG_FILE = "config.json"
@@ -72,7 +72,8 @@ class RunFolder:
         # Not the whole path: a script may be called from another folder.
         if os.path.basename(config["program"]) != os.path.basename(program):
             raise UsageError(f"{self.path} belongs to a run of {config['program']}, not {program}: use another workdir")
-        differences = recipe_differences(config["recipe"], recipe)
+        # An older version may have known fewer fields; what they are by default, the run was made with.
+        differences = recipe_differences(make_recipe(config["recipe"]).to_json(), recipe)
         if differences:
             raise UsageError(
                 f"{self.path} belongs to a run with another recipe ({'; '.join(differences)}): "

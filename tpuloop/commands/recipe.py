@@ -75,8 +75,12 @@ class Recipe:
             raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
 
     def to_json(self) -> Dict[str, Any]:
-        """The recipe as plain JSON."""
-        return _plain(dataclasses.asdict(self))
+        """The recipe as plain JSON.
+
+        Raises:
+          UsageError: naming a value that JSON cannot hold, so that the run could not be continued.
+        """
+        return {field.name: _plain(getattr(self, field.name), field.name) for field in dataclasses.fields(self)}
 
 
 def make_recipe(*layers: Mapping[str, Any]) -> Recipe:
@@ -173,7 +177,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value
+def _plain(value: Any, name: str) -> Any:
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        return {key: _plain(item, f"{name}.{key}") for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(item, name) for item in value]
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise UsageError(
+        f"{name} is {value!r}: a recipe is written down, so it holds numbers, text, None, lists and dicts with text keys"
+    )
