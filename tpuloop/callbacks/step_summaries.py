@@ -90,17 +90,22 @@ class StepSummaries(tf.summary.SummaryWriter):
 
     def flush(self) -> None:
         """What was written can be read afterwards."""
-        if self._handle is not None:
-            with tf.device("CPU:0"):
-                tf.raw_ops.FlushSummaryWriter(writer=self._handle)
+        self._on_file(tf.raw_ops.FlushSummaryWriter)
 
     def close(self) -> None:
         """Flushes and closes the file."""
-        if self._handle is not None:
-            self.flush()
-            with tf.device("CPU:0"):
-                tf.raw_ops.CloseSummaryWriter(writer=self._handle)
+        self._on_file(tf.raw_ops.FlushSummaryWriter)
+        self._on_file(tf.raw_ops.CloseSummaryWriter)
         self._handle = self._directory = None
+
+    def _on_file(self, operation: Callable[..., Any]) -> None:
+        if self._handle is None:
+            return
+        try:
+            with tf.device("CPU:0"):
+                operation(writer=self._handle)
+        except tf.errors.NotFoundError:
+            self._handle = None  # `tf.keras.backend.clear_session()` has let go of it, and flushed it.
 
 
 @functools.lru_cache(maxsize=None)

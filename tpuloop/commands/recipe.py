@@ -185,5 +185,5 @@ def _plain(value: Any, name: str) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise UsageError(
-        f"{name} is {value!r}: a recipe is written down, so it holds numbers, text, None, lists and dicts with text keys"
+        f"{name} is {value!r}: a recipe is written down, so it holds numbers, text, lists and dicts with text keys"
     )
