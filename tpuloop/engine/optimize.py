@@ -60,7 +60,8 @@ def global_weight(loss: Mean) -> Union[float, tf.Tensor]:
     """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     static = loss.static_weight()
-    if static:
+    # An eager tensor always has a static shape, also where the replicas' parts differ.
+    if static and (replicas == 1 or not tf.executing_eagerly()):
         return float(static * replicas)
     weight = loss.sums()[1]
     if replicas > 1:

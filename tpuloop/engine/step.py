@@ -80,8 +80,11 @@ def split_over_replicas(batch: Any, strategy: tf.distribute.Strategy) -> Any:
 
     For replicas that share the host's memory: a slice there costs less than TensorFlow's iterator over several devices.
     """
-    first = tf.nest.flatten(batch)[0]
-    size = first.shape[0] if first.shape[0] is not None else tf.shape(first)[0]
+    size = tf.nest.flatten(batch)[0].shape[0]
+    if size is None or size % strategy.num_replicas_in_sync:
+        # Parts of static but different shapes would each be taken for the shape of all.
+        batch = tf.nest.map_structure(_any_rows, batch)
+        size = tf.shape(tf.nest.flatten(batch)[0])[0]
     rows = -(-size // strategy.num_replicas_in_sync)
 
     def part(context: tf.distribute.experimental.ValueContext) -> Any:
@@ -89,6 +92,13 @@ def split_over_replicas(batch: Any, strategy: tf.distribute.Strategy) -> Any:
         return tf.nest.map_structure(lambda leaf: leaf[start : start + rows], batch)
 
     return strategy.experimental_distribute_values_from_function(part)
+
+
+def _any_rows(leaf: tf.Tensor) -> tf.Tensor:
+    """The same tensor with an unknown first dimension, while a step is traced; eager tensors cannot hide theirs."""
+    if tf.executing_eagerly():
+        return leaf
+    return tf.compat.v1.placeholder_with_default(leaf, [None, *leaf.shape[1:]])
 
 
 def as_means(outputs: Any) -> Dict[str, Mean]:
