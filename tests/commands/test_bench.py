@@ -85,6 +85,12 @@ def test_table_puts_targets_beside_numbers():
     assert "import tpuloop 0.20 [0.15, 0.55] s <= 0.3 s ok" in rows
 
 
+@pytest.mark.parametrize(("load", "said"), [(0.4, False), (0.6, True)])
+def test_table_says_that_the_machine_was_busy(load, said):
+    machine = {"cpu": "A CPU", "cores": 2, "load": load, "tensorflow": "2.9.3", "python": "3.8.1"}
+    assert ("busy" in table.report({"machine": machine, "races": [], "startup": {}})) == said
+
+
 def test_lanes_run_one_at_a_time():
     log = []
 

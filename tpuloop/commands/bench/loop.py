@@ -1,6 +1,7 @@
 """`tpuloop bench loop`: what a step costs around the model, against a hand-written loop and Keras's."""
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any, Dict
@@ -22,7 +23,12 @@ def define_flags() -> None:
     """The flags of the command."""
     flags.DEFINE_integer("repeats", 15, "Slices of each loop; they take turns.", lower_bound=1)
     flags.DEFINE_float("slice_seconds", 0.35, "About how long a slice takes.", lower_bound=0)
-    flags.DEFINE_integer("steps_per_loop", 500, "Steps in one compiled call.", lower_bound=1)
+    flags.DEFINE_integer(
+        "steps_per_loop",
+        None,
+        "Steps in one compiled call; by default 500, and 200 on several replicas.",
+        lower_bound=1,
+    )
     flags.DEFINE_integer("steps_per_execution", 100, "Steps in one call of model.fit.", lower_bound=1)
     flags.DEFINE_integer("check_steps", 100, "First steps, whose loss and accuracy must agree.", lower_bound=1)
     flags.DEFINE_bool("startup", True, "Measure the start of the command line as well.")
@@ -56,7 +62,7 @@ def _race() -> Dict[str, Any]:
         runtime,
         repeats=FLAGS.repeats,
         slice_seconds=FLAGS.slice_seconds,
-        steps_per_loop=FLAGS.steps_per_loop,
+        steps_per_loop=FLAGS.steps_per_loop or (500 if runtime.replicas == 1 else 200),
         per_execution=FLAGS.steps_per_execution,
         check_steps=FLAGS.check_steps,
     )
@@ -69,9 +75,11 @@ def _race() -> Dict[str, Any]:
 def _race_in_a_new_process(replicas: int) -> Dict[str, Any]:
     """The number of logical devices is fixed once TensorFlow runs, so each has a process of its own."""
     names = ("repeats", "slice_seconds", "steps_per_loop", "steps_per_execution", "check_steps", "accelerator")
-    arguments = [f"--{name}={FLAGS[name].value}" for name in names]
+    arguments = [f"--{name}={FLAGS[name].value}" for name in names if FLAGS[name].value is not None]
     command = [sys.executable, "-m", "tpuloop", "bench", "loop", f"--replicas={replicas}", "--json", "--nostartup"]
-    done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True)
+    # Keras's distributed data is warned about at length, which says nothing of the measurement.
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+    done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise UsageError(f"the run on {replicas} replicas ended with status {done.returncode}; see above")
     return json.loads(done.stdout)["races"][0]

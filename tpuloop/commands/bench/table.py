@@ -4,6 +4,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from tpuloop.commands.bench.spread import Spread, paired_ratios
 
+_BUSY = 0.25  # Load a core.
+
 
 def report(results: Dict[str, Any]) -> str:
     """The whole report of `tpuloop bench loop` from its plain data."""
@@ -14,6 +16,10 @@ def report(results: Dict[str, Any]) -> str:
         "MLP 32-64-64-10, batch 64, Adam; every loop records each step's loss and updates an accuracy.",
         "Times and ratios are medians [quartiles]; a ratio compares slices that ran next to each other.",
     ]
+    if machine["load"] > _BUSY * machine["cores"]:
+        lines.append(
+            "The machine was busy with something else: expect wide quartiles, and run it again when it is not."
+        )
     for race in results["races"]:
         lines += ["", *_race_lines(race)]
     if results["startup"]:
