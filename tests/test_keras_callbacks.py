@@ -108,12 +108,13 @@ def test_everybody_acts_at_the_step_he_names(steps_per_loop, tmp_path):
         assert max(np.diff([0, *ends])) <= steps_per_loop
 
 
-def test_model_checkpoint_counts_over_epochs_and_from_where_a_run_goes_on(tmp_path):
+@pytest.mark.parametrize("steps_per_epoch", [10, 100])
+def test_model_checkpoint_counts_over_epochs_and_from_where_a_run_goes_on(tmp_path, steps_per_epoch):
     def saves(loop, steps):
         seen = []
         checkpoint = keras_callbacks.ModelCheckpoint(str(tmp_path / "w.h5"), save_freq=16, save_weights_only=True)
         checkpoint._save_model = lambda epoch, batch, logs: seen.append(int(loop.step))
-        loop.fit(batches(10).repeat(), steps=steps, steps_per_epoch=10, callbacks=[checkpoint])
+        loop.fit(batches(10).repeat(), steps=steps, steps_per_epoch=steps_per_epoch, callbacks=[checkpoint])
         return seen
 
     loop = TrainLoop(line(), settings=LoopSettings(steps_per_loop=100))

@@ -32,9 +32,15 @@ def data(*, known):
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("known", [True, False])
 def test_traces_objects_and_functions_do_not_grow(runtimes, replicas, known):
+    traced = []
+
+    def loss(y_true, y_pred):
+        traced.append("once for each replica while a step is traced")
+        return tf.reduce_mean(tf.square(y_true - y_pred), axis=-1)
+
     with runtimes(replicas).scope():
         model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(2,))])
-        model.compile("adam", "mse", metrics=["mae"])
+        model.compile("adam", loss, metrics=["mae"])
     loop = TrainLoop(model, settings=LoopSettings(steps_per_loop=3))
     seen = {}
 
@@ -46,6 +52,7 @@ def test_traces_objects_and_functions_do_not_grow(runtimes, replicas, known):
     held_out = data(known=known)
     loop.fit(data(known=known), epochs=8, eval_data=held_out, callbacks=[watch])
     loop.evaluate(held_out)
+    assert len(traced) == 2 * replicas  # One step that trains, one that evaluates.
     # Calls of 3, 3 and 1 steps over training data, of 7 over held-out data, known or not.
     assert [engine.function.experimental_get_tracing_count() for engine in loop._engines._made.values()] == [1, 1]
     assert seen[2] == seen[6]
