@@ -1,5 +1,6 @@
 """Commands as processes: new ones, which load TensorFlow themselves, and quick ones, which share an import."""
 
+import glob
 import json
 import os
 import subprocess
@@ -85,3 +86,39 @@ def small_run(quick_tpuloop, tmp_path_factory):
     result = quick_tpuloop("train", "--steps=3", "--eager", f"--workdir={workdir}")
     assert result.status == 0, result.err
     return workdir
+
+
+@pytest.fixture(scope="session")
+def digits_run(tpuloop, tmp_path_factory):
+    """The main job, as a shell would run it: its workdir, whose name is no easy one, and how it ended."""
+    workdir = tmp_path_factory.mktemp("a run") / "mlp dígits"
+    return workdir, tpuloop("train", "--config=mlp_digits", f"--workdir={workdir}")
+
+
+@pytest.fixture(scope="session")
+def curve():
+    """`curve(workdir)`: all points of a curve, as TensorBoard reads them."""
+
+    def read(workdir, name="loss", part="train"):
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        events = EventAccumulator(os.path.join(str(workdir), "events", part), size_guidance={"scalars": 0})
+        events.Reload()
+        return [(point.step, point.value) for point in events.Scalars(name)]
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def weights():
+    """`weights(workdir)`: every variable of the newest checkpoint, read with bare TensorFlow."""
+
+    def read(workdir):
+        import tensorflow as tf
+
+        folder = sorted(glob.glob(os.path.join(glob.escape(str(workdir)), "checkpoints", "step-*")))[-1]
+        reader = tf.train.load_checkpoint(os.path.join(folder, "state"))
+        names = [name for name in reader.get_variable_to_shape_map() if name != "_CHECKPOINTABLE_OBJECT_GRAPH"]
+        return {name: reader.get_tensor(name) for name in names}
+
+    return read
