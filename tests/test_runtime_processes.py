@@ -9,21 +9,22 @@ import time
 
 import pytest
 
-DETECT = (
-    "import json, sys\n"
-    "from tpuloop.runtime import Runtime, RuntimeUnavailable\n"
-    "from tpuloop.errors import UsageError\n"
-    "try:\n"
-    "    runtime = Runtime.detect(**json.loads(sys.argv[1]))\n"
-    "    print(json.dumps([runtime.accelerator, runtime.replicas, runtime.why]))\n"
-    "except (RuntimeUnavailable, UsageError) as error:\n"
-    "    print(json.dumps([type(error).__name__, str(error)]))\n"
-)
+DETECT = """
+import json
+import sys
+from tpuloop.runtime import Runtime, RuntimeUnavailable
+for arguments in json.loads(sys.argv[1]):
+    try:
+        runtime = Runtime.detect(**arguments)
+        print(json.dumps([runtime.accelerator, runtime.replicas, runtime.why]))
+    except RuntimeUnavailable as error:
+        print(json.dumps([type(error).__name__, str(error)]))
+"""
 TPU_VARIABLES = ("TPU_NAME", "KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS")
 
 
-def detect(env=None, **arguments):
-    """What `Runtime.detect` says in a new process: (accelerator, replicas, why), or the error's name and text."""
+def detect(*arguments, env=None):
+    """What `Runtime.detect` says to each in one new process: [accelerator, replicas, why], or [error, its text]."""
     environment = {name: value for name, value in os.environ.items() if name not in TPU_VARIABLES}
     done = subprocess.run(
         [sys.executable, "-c", DETECT, json.dumps(arguments)],
@@ -32,7 +33,7 @@ def detect(env=None, **arguments):
         timeout=60,
         encoding="utf-8",
     )
-    return json.loads(done.stdout)
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -43,32 +44,30 @@ def closed_port():
         return server.getsockname()[1]
 
 
-def test_auto_takes_the_cpu_and_says_why():
-    accelerator, replicas, why = detect()
-    assert (accelerator, replicas) == ("cpu", 1)
-    assert why == "1 CPU replica: no TPU (no TPU_NAME, KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS or /dev/accel0), no GPU"
-
-
-def test_logical_devices_are_replicas():
-    assert detect(accelerator="cpu", replicas=3) == ["cpu", 3, "3 replicas on logical CPU devices: as asked for"]
+def test_auto_takes_the_cpu_and_says_why_and_logical_devices_are_replicas():
+    assert detect({}, {"accelerator": "cpu", "replicas": 3}) == [
+        ["cpu", 1, "1 CPU replica: no TPU (no TPU_NAME, KUBE_GOOGLE_CLOUD_TPU_ENDPOINTS or /dev/accel0), no GPU"],
+        ["cpu", 3, "3 replicas on logical CPU devices: as asked for"],
+    ]
 
 
 def test_auto_goes_on_to_the_cpu_where_the_tpu_of_the_environment_is_not_there(closed_port):
-    accelerator, replicas, why = detect(env={"TPU_NAME": f"grpc://127.0.0.1:{closed_port}"})
+    ((accelerator, replicas, why),) = detect({}, env={"TPU_NAME": f"grpc://127.0.0.1:{closed_port}"})
     assert (accelerator, replicas) == ("cpu", 1)
     assert f"nothing answers at 127.0.0.1:{closed_port}" in why and why.endswith("no GPU")
 
 
 def test_a_tpu_that_is_asked_for_and_not_there_is_an_error(closed_port):
-    for arguments, tried in (
-        ({"accelerator": "tpu"}, "no TPU named 'local' could be used"),
-        ({"tpu": "local"}, "this TensorFlow has no TPU runtime"),
-        ({"tpu": f"grpc://127.0.0.1:{closed_port}"}, f"nothing answers at 127.0.0.1:{closed_port}"),
-    ):
-        error, text = detect(**arguments)
-        assert error == "RuntimeUnavailable"
-        assert tried in text and "tried TPUClusterResolver(tpu=" in text and "or --accelerator=cpu" in text
-        assert "\n" not in text
+    answers = detect({"tpu": f"grpc://127.0.0.1:{closed_port}"}, {"accelerator": "tpu"}, {"tpu": "local"})
+    reasons = [
+        f"nothing answers at 127.0.0.1:{closed_port}",
+        "no TPU named 'local' could be used",
+        "this TensorFlow has no TPU runtime",
+    ]
+    for (error, text), reason in zip(answers, reasons):
+        assert error == "RuntimeUnavailable" and "\n" not in text
+        assert reason in text and "tried TPUClusterResolver(tpu=" in text and "or --accelerator=cpu" in text
+    assert len(answers) == 3
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,9 @@ def tpuloop():
 def quick_tpuloop(tmp_path_factory):
     """`quick_tpuloop(*arguments, cwd=...)`: a command in a process forked from one that has imported TensorFlow."""
     files = tmp_path_factory.mktemp("streams")
-    environment = clean_environment(TF_CPP_MIN_LOG_LEVEL="1")  # As the command itself sets it, before TensorFlow loads.
+    # The level is what the command itself sets before TensorFlow loads. AutoGraph's files, which a fork cannot delete
+    # at its end, stay in a folder of ours.
+    environment = clean_environment(TF_CPP_MIN_LOG_LEVEL="1", TMPDIR=str(files))
     server = subprocess.Popen(
         [sys.executable, os.path.join(HERE, "forks.py")],
         env=environment,

@@ -1,0 +1,124 @@
+"""What a recipe's names give, and whether data and model fit."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tpuloop
+from tpuloop.commands import assemble
+from tpuloop.commands.optimizer import OPTIMIZERS, make_optimizer
+from tpuloop.commands.recipe import Recipe, make_recipe
+from tpuloop.data.sample import DATA_SETS, DataSets
+from tpuloop.errors import UsageError
+
+X, Y = np.zeros([6, 4], np.float32), np.zeros([6], np.int64)
+
+
+def model_of(*shapes, dtype="float32"):
+    """A model with an input of each shape, named in_0, in_1 ..."""
+    inputs = [tf.keras.Input(shape, name=f"in_{index}", dtype=dtype) for index, shape in enumerate(shapes)]
+    return tf.keras.Model(inputs if len(inputs) > 1 else inputs[0], inputs[0])
+
+
+@pytest.mark.parametrize(
+    "data, shape",
+    [
+        ((X, Y), [4]),
+        ((X, Y, Y), [4]),
+        (X, [4]),
+        (tf.data.Dataset.from_tensor_slices((X, Y)).batch(2), [4]),
+        # Keras adds or takes away a last dimension of 1.
+        ((np.zeros([6]), Y), [1]),
+        ((np.zeros([6, 4, 1]), Y), [4]),
+        ((np.zeros([6, 4]), Y), [4, 1]),
+        # What is not known fits.
+        ((X, Y), [None]),
+        (tf.data.Dataset.from_generator(list, output_types=tf.float32), [4]),
+        ({"in_0": X, "more": Y}, [4]),
+        (None, [4]),
+        (lambda: 3, [4]),
+        # What only a loop of one's own can make sense of is left to it.
+        ((X, Y, Y, Y), [9]),
+    ],
+)
+def test_data_that_fits(data, shape):
+    assemble.check_fits(data, model_of(shape), what="the data")
+
+
+@pytest.mark.parametrize(
+    "data, model, message",
+    [
+        ((X, Y), model_of([5]), "the data: an example of x has the shape (4), and the model 'model' takes (5)"),
+        ((X, Y), model_of([4, 2]), "has the shape (4), and the model 'model' takes (4, 2)"),
+        (
+            (np.zeros([6, 4, 2]), Y),
+            model_of([4, None, 3]),
+            "has the shape (4, 2), and the model 'model' takes (4, any, 3)",
+        ),
+        ((np.array(["a", "b"]), Y[:2]), model_of([1]), "x holds strings, and the model 'model' takes float32"),
+        (({"ids": X}, Y), model_of([4], [4]), "x has the features ids, and the model 'model' takes in_0, in_1"),
+    ],
+)
+def test_data_that_does_not(data, model, message):
+    model._name = "model"
+    with pytest.raises(UsageError) as error:
+        assemble.check_fits(data, model, what="the data")
+    assert message in str(error.value)
+
+
+def test_a_model_whose_shapes_are_not_known_takes_anything():
+    assemble.check_fits((X, Y), tf.keras.Sequential([tf.keras.layers.Dense(1)]), what="the data")
+
+
+def test_data_sets_or_a_pair_or_functions_of_them():
+    given = DataSets(train=lambda: X, evaluation=lambda: Y)
+    assert assemble.as_data_sets(given, what="data()") == DataSets(train=X, evaluation=Y)
+    source = tpuloop.ArraySource(X)
+    pair = assemble.as_data_sets((source, None), what="data()")
+    assert pair.train is source and pair.evaluation is None
+    for wrong in (X, (X,), (X, Y, Y), [X, Y], None):
+        with pytest.raises(UsageError, match=r"data\(\) must return a tpuloop.DataSets or a pair"):
+            assemble.as_data_sets(wrong, what="data()")
+
+
+@pytest.mark.parametrize("name", sorted(DATA_SETS))
+def test_each_data_set_fits_each_model_of_its_task(name, runtimes):
+    data = assemble.load_data(make_recipe({"data": {"name": name}}))
+    model = assemble.build_model(Recipe(), data, runtimes(1))
+    assemble.check_fits(data.train, model, what="the training data")
+    assemble.check_fits(data.evaluation, model, what="the evaluation data")
+    assert data.description
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_each_optimizer_is_made_with_its_learning_rate(name):
+    optimizer = make_optimizer({"name": name, "learning_rate": 0.25})
+    assert float(optimizer.learning_rate) == 0.25
+    with pytest.raises(UsageError, match=f"optimizer '{name}' takes no argument 'momentun'"):
+        make_optimizer({"name": name, "momentun": 0.9})
+
+
+def test_an_optimizer_that_would_have_no_effect_is_refused(runtimes):
+    def compiled(recipe):
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])
+        model.compile("sgd", "mse")
+        return model
+
+    with runtimes(1).scope():
+        assert assemble.own_model(compiled, Recipe(), optimizer_asked=False).optimizer is not None
+        with pytest.raises(UsageError, match="would have no effect: the model comes compiled with its own"):
+            assemble.own_model(compiled, Recipe(), optimizer_asked=True)
+
+
+def test_the_seed_and_the_precision_are_set_before_a_model_is_built(runtimes):
+    recipe = make_recipe({"mixed_precision": "bfloat16", "seed": 5})
+    data = assemble.load_data(recipe)
+
+    def build():
+        assemble.prepare(recipe)
+        return assemble.build_model(recipe, data, runtimes(1))
+
+    first, second = build(), build()
+    assert first.get_layer("hidden_0").compute_dtype == "bfloat16"
+    for one, other in zip(first.get_weights(), second.get_weights()):
+        np.testing.assert_array_equal(one, other)
