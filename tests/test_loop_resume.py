@@ -333,3 +333,56 @@ def test_eager_host_loop_saves_for_the_graph_loop(runtimes, tmp_path):
     resumed.fit((X, Y), batch_size=4, steps=4)
     for got, want in zip(weights_of(resumed), weights_of(whole)):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+class Evaluations(Callback):
+    """The steps at which an evaluation or an epoch ended; may ask to stop at one, or in the evaluation after it."""
+
+    def __init__(self, *, stop=None, in_evaluation=False):
+        super().__init__()
+        self._stop, self._in_evaluation = stop, in_evaluation
+        self.evaluated, self.epochs = [], []
+
+    def next_boundary(self, step):
+        return self._stop if self._stop is not None and self._stop > step else None
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._now() and not self._in_evaluation:
+            self.loop.request_stop()
+
+    def on_test_begin(self, logs=None):
+        if self._now() and self._in_evaluation:
+            self.loop.request_stop()
+
+    def on_test_end(self, logs=None):
+        self.evaluated.append(int(self.loop.step.numpy()))
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs.append((epoch, int(self.loop.step.numpy())))
+
+    def _now(self):
+        return int(self.loop.step.numpy()) == self._stop
+
+
+# 20 examples in batches of 5: an epoch is 4 steps. 10 steps end in the middle of the third.
+@pytest.mark.parametrize("in_evaluation", [False, True])
+@pytest.mark.parametrize(
+    "stop, eval_every, evaluated",
+    [(3, 3, [3, 6, 9, 10]), (4, None, [4, 8, 10]), (4, 4, [4, 8, 10]), (10, 3, [3, 6, 9, 10]), (10, None, [4, 8, 10])],
+)
+def test_what_was_due_at_the_step_of_a_stop_happens_once(
+    runtimes, tmp_path, stop, eval_every, evaluated, in_evaluation
+):
+    def attempt(start, watcher):
+        loop = process(runtimes(1), workdir=tmp_path, start=start, steps_per_loop=4)
+        loop.fit(X, Y, batch_size=5, steps=10, eval_data=(X, Y), eval_every=eval_every, callbacks=[watcher])
+        return loop
+
+    first, second, third = Evaluations(stop=stop, in_evaluation=in_evaluation), Evaluations(), Evaluations()
+    assert attempt(0, first).stop_requested
+    assert stop not in first.evaluated
+    attempt(1, second)
+    assert first.evaluated + second.evaluated == evaluated
+    assert first.epochs + second.epochs == [(0, 4), (1, 8), (2, 10)]
+    attempt(2, third)
+    assert third.evaluated == third.epochs == []

@@ -80,6 +80,7 @@ class Fit:
         self._val_logs: Dict[str, float] = {}
         self._saved: Optional[Dict[str, Any]] = None  # The record of the last checkpoint.
         self._evaluated_step: Optional[int] = None
+        self._owed = False  # A stop came before what was due after the last step done: evaluation, end of epoch.
         self._ended_by_itself = False  # Data that ended or a callback that stopped it, before the last step.
 
     def run(self) -> tf.keras.callbacks.History:
@@ -143,14 +144,19 @@ class Fit:
             self._saved = record
             place = Place(record["step"], record["epoch"], record["epoch_start"])
             logger.info("restored step %d", record["step"])
+            self._owed = record.get("owed", False)
         per_epoch = self._schedule.steps_per_epoch
-        if per_epoch is not None:
+        if self._owed:
+            self._epoch, self._epoch_start = place.epoch, place.epoch_start
+        elif per_epoch is not None:
             self._epoch = self._step // per_epoch
             self._epoch_start = self._epoch * per_epoch
         elif place is not None and place.step == self._step:
             self._epoch, self._epoch_start = place.epoch, place.epoch_start
 
     def _is_finished(self) -> bool:
+        if self._owed:
+            return False
         if self._saved is not None and self._saved["finished_target"] == self._target:
             return True
         if self._schedule.steps is not None:
@@ -163,6 +169,9 @@ class Fit:
         iterator = self._loop.iterator(feed)
         feed_end = None if feed.steps is None else self._step + feed.steps
         self._model._train_counter.assign(self._step)
+        if self._owed:
+            self._begin_epoch()
+            self._act_at(self._step)
         while True:
             step = self._step
             if step in (feed_end, self._schedule.steps):
@@ -214,15 +223,23 @@ class Fit:
         self._model._train_counter.assign(step)
         self._hooks.on_steps_end(trace)
         self._hooks.on_train_batch_end(step - self._epoch_start - 1, self._logs, trace=trace)
-        if self._stop.is_set():
-            return
+        self._owed = True
+        if not self._stop.is_set():
+            self._act_at(step)
+
+    def _act_at(self, step: int) -> None:
+        """Evaluates and ends the epoch, if that is due after `step`; saves, if that is. A stop leaves it owed."""
         every = self._schedule.eval_every
         if every is not None and (step % every == 0 or step == self._schedule.steps) and not self._run_evaluation():
             return
         if self._schedule.steps_per_epoch == step - self._epoch_start:
             self._end_epoch()
+        if self._stop.is_set():
+            return
+        self._owed = False
         save_every = self._loop.settings.save_every
-        if save_every is not None and step % save_every == 0:
+        # The last step is saved when all that is due after it is done.
+        if save_every is not None and step % save_every == 0 and step != self._schedule.steps:
             self._save()
 
     def _begin_epoch(self) -> None:
@@ -275,11 +292,13 @@ class Fit:
             "step": self._step,
             "epoch": self._epoch,
             "epoch_start": self._epoch_start,
+            "owed": self._owed or self._epoch_open and (self._ended_by_itself or self._step == self._schedule.steps),
             "finished_target": self._target if self._ended_by_itself else None,
             "seed": settings.seed,
             "replicas": self._loop.runtime.replicas,
             "versions": {"tensorflow": tf.__version__},
         }
         if record != self._saved:
+            self._hooks.before_save()
             self._store.save(self._step, record)
             self._saved = record

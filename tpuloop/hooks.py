@@ -35,6 +35,9 @@ class Callback(tf.keras.callbacks.Callback):
     def on_steps_end(self, trace: StepTrace) -> None:
         """Called after every compiled call, before `on_train_batch_end`, with what happened in each of its steps."""
 
+    def before_save(self) -> None:
+        """Called before a checkpoint is written: what belongs to its steps must outlive the process as it does."""
+
     def close(self) -> None:
         """Called last, also after an error: the place to let go of files, threads and terminals."""
 
@@ -106,6 +109,12 @@ class Hooks:
         for callback in self.callbacks:
             if isinstance(callback, Callback):
                 callback.on_steps_end(trace)
+
+    def before_save(self) -> None:
+        """Tells every callback that a checkpoint is about to be written."""
+        for callback in self.callbacks:
+            if isinstance(callback, Callback):
+                callback.before_save()
 
     def close(self, *, failed: bool) -> None:
         """Closes every callback. After a failure, an error while closing is only logged: the failure is raised."""

@@ -115,7 +115,6 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(killed, unbroken, weights
     check_same_weights(killed, unbroken, weights)
 
 
-@pytest.mark.xfail(reason="a checkpoint does not wait for the curves up to its step to be written")
 def test_a_killed_run_has_all_of_its_curves(killed, unbroken, curve):
     check_same_curves(killed, unbroken, curve)
 

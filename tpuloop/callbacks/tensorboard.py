@@ -100,6 +100,11 @@ class TensorBoardScalars(Callback):
         self._eval.summaries.end_default()
         self._flush(now)
 
+    def before_save(self) -> None:
+        """Hands over the points of all steps that the checkpoint will hold: a run that goes on from it has them."""
+        if self._training:
+            self._flush(self._clock())
+
     def on_train_end(self, logs: Any = None) -> None:
         """Closes the files."""
         del logs

@@ -120,5 +120,7 @@ class RunFolder:
             record = commit.read_commit(self.checkpoints, steps[-1])
         except commit.CheckpointError:
             return None
+        if record.get("owed"):
+            return None  # It was stopped before its last evaluation.
         ended = record.get("finished_target") == [target, None]
         return steps[-1] if steps[-1] >= target or ended else None
