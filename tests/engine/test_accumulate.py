@@ -30,10 +30,10 @@ WEIGHTS = np.array([0, 0, 5, 1, 0, 0, 0, 0, 1, 2, 3, 0], np.float32)  # The thir
 DATA = (np.random.default_rng(0).integers(0, 5, [12, 2]), numbers(12, 2), WEIGHTS)
 
 
-def train(runtime, parts, *, kind=TrainLoop, data=DATA, size=12, clip_norm=None, **arguments):
+def train(runtime, parts, *, kind=TrainLoop, data=DATA, size=12, clip_norm=None, loop_kind="graph", **arguments):
     with runtime.scope():
         model = model_of(**arguments)
-    loop = kind(model, settings=LoopSettings(accumulate_steps=parts, clip_norm=clip_norm))
+    loop = kind(model, settings=LoopSettings(accumulate_steps=parts, clip_norm=clip_norm, loop=loop_kind))
     batches = tf.data.Dataset.from_tensor_slices(data).batch(size, drop_remainder=True).repeat(2)
     history = loop.fit(batches, steps=2, steps_per_epoch=1)
     return model.get_weights(), history.history
@@ -114,3 +114,10 @@ def test_a_train_step_of_ones_own_is_refused():
 
     with pytest.raises(ValueError, match=r"accumulate_steps=2 has no effect on a train_step of your own"):
         Own(model_of(), settings=LoopSettings(accumulate_steps=2))
+
+
+def test_eager_replicas_with_unequal_shares(runtimes):
+    # 10 examples on 3 replicas are shares of 4, 4 and 2, each in two parts.
+    data = tuple(array[:10] for array in DATA)
+    found = train(runtimes(3), 2, data=data, size=10, loop_kind="host")
+    assert_same(found, train(runtimes(1), 1, data=data, size=10))

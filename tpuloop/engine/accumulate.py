@@ -56,8 +56,10 @@ def accumulated_update(
         with tf.GradientTape() as tape, in_parts(parts):
             loss, others = forward(part)
         if count is None:
-            # Keeps float16 gradients in range as the mean's would be; the exact division comes after the sum.
-            count = float((loss.values.shape.num_elements() or rows) * parts)
+            # Keeps float16 gradients in range as the mean's would be; the exact division comes after the sum. It must
+            # be one number for all replicas, and the parts of eager ones may differ in size.
+            uneven = tf.executing_eagerly() and tf.distribute.get_strategy().num_replicas_in_sync > 1
+            count = float(parts if uneven else (loss.values.shape.num_elements() or rows) * parts)
         gradients = weighted_gradients(loss, tape, variables, (1.0 if scale is None else scale) / count)
         total = gradients if total is None else [_sum(old, new) for old, new in zip(total, gradients)]
         before = tf.nest.flatten([gradient for gradient in total if gradient is not None], expand_composites=True)
