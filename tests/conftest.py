@@ -2,6 +2,7 @@
 
 import functools
 import os
+import signal
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -14,6 +15,9 @@ MOST_REPLICAS = 8
 
 
 def pytest_configure():
+    # A shell hides these from what it runs in the background, and processes hand that down to the ones they start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # Once and before anything else uses the CPU: the number of logical devices is fixed from then on.
     Runtime.detect(accelerator="cpu", replicas=MOST_REPLICAS)
     tf.get_logger().setLevel("ERROR")
