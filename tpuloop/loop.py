@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +14,7 @@ from tpuloop.data.feed import Feed, FeedRules, eval_feed, train_feed
 from tpuloop.data.source import as_source
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
+from tpuloop.engine.autograph import converted
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
 from tpuloop.engine.host_variable import host_variable
 from tpuloop.engine.mean import Mean
@@ -137,7 +138,7 @@ class TrainLoop(tf.Module):
           The first one is watched where a run shall end on NaN; it is the loss by custom.
         """
         if _overrides(self.model, "train_step"):
-            return _as_float32(self.model.train_step(batch))
+            return _as_float32(converted(self.model.train_step)(batch))
         outputs: Dict[str, Any] = {}
         rate = getattr(self.optimizer, "learning_rate", None)
         if isinstance(rate, tf.keras.optimizers.schedules.LearningRateSchedule):
@@ -169,14 +170,14 @@ class TrainLoop(tf.Module):
           be given `sample_weight=self.example_mask()`.
         """
         if _overrides(self.model, "test_step"):
-            return _as_float32(self.model.test_step(batch))
+            return _as_float32(converted(self.model.test_step)(batch))
         loss, means = self._loss_and_means(batch, training=False)
         return {"loss": loss, **means}
 
     def predict_step(self, batch: Any) -> Any:
         """The outputs for a batch, nested tensors of shape [batch, ...]; rows that are padding are cut off later."""
         if _overrides(self.model, "predict_step"):
-            return self.model.predict_step(batch)
+            return converted(self.model.predict_step)(batch)
         return self.model(tf.keras.utils.unpack_x_y_sample_weight(batch)[0], training=False)
 
     # What steps may call.
@@ -371,7 +372,9 @@ class TrainLoop(tf.Module):
         """
         feed = self._eval_feed(without_none(data, None, None), batch_size, steps)
         with self.runtime.scope():
-            engine = self._engines.predicting(replica_step=self.predict_step, split=self.splits_on_host(feed))
+            engine = self._engines.predicting(
+                replica_step=self._overridable("predict_step"), split=self.splits_on_host(feed)
+            )
             batches = list(engine.outputs(self.iterator(feed)))
         if not batches:
             raise DataError("the data is empty: it gave no batch")
@@ -405,12 +408,17 @@ class TrainLoop(tf.Module):
         return feed.splits_on_host(self.runtime.strategy, shared_memory=self.runtime.shared_memory)
 
     def _loss_and_means(self, batch: Any, *, training: bool) -> Tuple[Mean, Dict[str, Mean]]:
-        result = self.forward_loss(batch, training=training)
+        result = self._overridable("forward_loss")(batch, training=training)
         loss, means = result if isinstance(result, tuple) else (result, {})
         loss = loss if isinstance(loss, Mean) else Mean(loss)
         if self.model.losses:
             loss = loss.plus(tf.add_n([tf.cast(value, loss.values.dtype) for value in self.model.losses]))
         return loss, means
+
+    def _overridable(self, name: str) -> Callable[..., Any]:
+        """The method of that name, converted by AutoGraph where somebody else wrote it."""
+        method = getattr(self, name)
+        return method if getattr(method, "__func__", None) is getattr(TrainLoop, name) else converted(method)
 
     def _uses_own_step(self, name: str) -> bool:
         """Whether the Keras model's own "train_step" or "test_step" runs: it has one, and the loop has not."""
@@ -474,7 +482,7 @@ class TrainLoop(tf.Module):
     def _training_engine(self, feed: Feed, hooks: Hooks) -> StepLoop:
         return self._engines.stepping(
             "train",
-            replica_step=self.train_step,
+            replica_step=self._overridable("train_step"),
             feed=feed,
             split=self.splits_on_host(feed),
             results=lambda shown: self._metric_results(shown, own_step="train_step"),
@@ -485,9 +493,10 @@ class TrainLoop(tf.Module):
 
     def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
         own = self._uses_own_step("test_step")
+        eval_step = self._overridable("eval_step")
         engine = self._engines.stepping(
             "eval",
-            replica_step=(lambda batch_and_mask: self.eval_step(batch_and_mask[0])) if own else self.eval_step,
+            replica_step=(lambda batch_and_mask: eval_step(batch_and_mask[0])) if own else eval_step,
             feed=feed,
             split=self.splits_on_host(feed),
             results=lambda shown: self._metric_results(shown, own_step="test_step"),

@@ -217,21 +217,6 @@ def test_stop_before_the_first_step_takes_no_batch(kind):
     assert loop.run(iterator, done=1, steps=2).trace.values("value").tolist() == [2.5, 4.5]
 
 
-def test_autograph_takes_python_control_flow_over_tensors():
-    def step(batch):
-        total = tf.constant(0.0)
-        for value in batch:
-            if value > 1.0:
-                total += value
-            else:
-                total -= 1.0
-        return {"value": total}
-
-    loop, _ = make_loop(GraphLoop, step)
-    trace = loop.run(iter(numbers(3)), done=0, steps=3).trace
-    assert trace.values("value").tolist() == [-2, 5, 9]
-
-
 @both_kinds
 def test_results_of_metrics_with_several_values_are_lists(kind):
     loop, _ = make_loop(kind, values_of, results=lambda: {"pair": tf.constant([1.0, 2.0]), "one": tf.constant(3)})

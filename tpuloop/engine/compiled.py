@@ -10,6 +10,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import tensorflow as tf
 from keras.engine import compile_utils
 
+from tpuloop.engine.autograph import converted, converting_for_keras
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.step import batch_parts, example_mask
 from tpuloop.errors import UsageError
@@ -44,9 +45,10 @@ def _symbolic_outputs(model: tf.keras.Model, x: Any) -> Any:
         return model._nested_outputs
     outputs = []
 
-    @tf.function
+    @tf.function(autograph=False)
     def forward(features):
-        outputs.append(model(features, training=False))
+        with converting_for_keras():
+            outputs.append(model(features, training=False))
 
     forward.get_concrete_function(tf.nest.map_structure(_any_batch, x))
     return outputs[0]
@@ -120,7 +122,7 @@ def _per_example(
     labels, matched, weights = compile_utils.match_dtype_and_rank(labels, predictions, weights)
     weights = compile_utils.apply_mask(matched, weights, compile_utils.get_mask(predictions))
     # `call` and not `__call__`: the latter reduces, and under a strategy refuses the AUTO reduction.
-    values = loss.call(labels, matched)
+    values = converted(loss.call)(labels, matched)
     if values.shape.rank == 0:
         raise UsageError(
             f"the loss {loss.name!r} gives one scalar for the whole batch, so it cannot be averaged over replicas: "

@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops import summary_ops_v2
 
+from tpuloop.engine.autograph import converting_for_keras
 from tpuloop.engine.step import GlobalStep
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import StepTrace
@@ -71,7 +72,7 @@ class GraphLoop:
         self._results = results
         self._halt_on_nonfinite = halt_on_nonfinite
         self._data_may_end = data_may_end
-        self.function = tf.function(self._run)
+        self.function = tf.function(self._run, autograph=False)
 
     def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
         """Runs up to `steps` steps, the first of them number `done` (counted from 0)."""
@@ -128,13 +129,15 @@ class GraphLoop:
         with tf.control_dependencies([done]):
             ended = tf.timestamp()
         count = tf.cast(done - first, tf.int32)
+        with converting_for_keras():
+            results = self._results()
         data_ended = tf.logical_and(self._data_may_end, tf.logical_not(running[0]) if watches else False)
         return (
             _all_of(sums, count, [2 * len(self._step.names)], tf.float32),
             _all_of(clock, count, [2], tf.float64),
             ended,
             data_ended,
-            self._results(),
+            results,
         )
 
 

@@ -5,6 +5,7 @@ from typing import Any, Callable, Iterator, Tuple
 import numpy as np
 import tensorflow as tf
 
+from tpuloop.engine.autograph import converting_for_keras
 from tpuloop.engine.randomness import StepSeed, step_seed
 from tpuloop.engine.step import split_over_replicas
 from tpuloop.errors import usage_errors_as_raised
@@ -34,7 +35,7 @@ class PredictLoop:
         self._replica_step = replica_step
         self._seed = seed
         self._split = split
-        self._one = tf.function(self._global_step) if compiled else self._global_step
+        self._one = tf.function(self._global_step, autograph=False) if compiled else self._global_step
 
     def outputs(self, iterator: Any) -> Iterator[Any]:
         """The outputs of each global batch as NumPy, without the padded rows."""
@@ -51,7 +52,7 @@ class PredictLoop:
 
     def _on_replica(self, batch: Any, mask: tf.Tensor, number: tf.Tensor) -> Tuple[Any, tf.Tensor]:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        with step_seed(StepSeed.of(self._seed, number, replica)):
+        with step_seed(StepSeed.of(self._seed, number, replica)), converting_for_keras():
             return self._replica_step(batch), mask
 
     def _joined(self, value: Any) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
 
 import tensorflow as tf
 
+from tpuloop.engine.autograph import converting_for_keras
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.randomness import StepSeed, step_seed
 
@@ -66,7 +67,7 @@ class GlobalStep:
     def _on_replica(self, step: tf.Tensor, batch: Any) -> tf.Tensor:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         batch, mask = batch if self._masked else (batch, None)
-        with step_seed(StepSeed.of(self._seed, step, replica)), _example_mask(mask):
+        with step_seed(StepSeed.of(self._seed, step, replica)), _example_mask(mask), converting_for_keras():
             means = as_means(self._replica_step(batch))
         if mask is not None:
             means = {name: mean.masked(mask) for name, mean in means.items()}
