@@ -152,6 +152,43 @@ def test_where_there_is_nothing_to_save_a_handler_of_the_user_is_left_alone(hand
     assert handled == [signal.SIGTERM]
 
 
+class Swallowing:
+    """As a destructor during which the signal comes: Python tells of its KeyboardInterrupt, and goes on."""
+
+    def __del__(self):
+        send_to_self(signal.SIGINT)
+        time.sleep(0)
+
+
+def test_an_interrupt_that_was_swallowed_is_raised_at_the_end(monkeypatch):
+    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: None)
+    with pytest.raises(KeyboardInterrupt), interrupting():
+        one = Swallowing()
+        del one
+        after = "reached"
+    assert after == "reached"
+
+
+def test_what_was_torn_by_an_interrupt_frees_itself_without_a_word(capfd):
+    freed, hook = [], sys.unraisablehook
+
+    class Torn:
+        def __init__(self):
+            send_to_self(signal.SIGINT)
+            time.sleep(1)
+            self.handle = "never"
+
+        def __del__(self):
+            freed.append(self)
+            del self.handle
+
+    with pytest.raises(KeyboardInterrupt), interrupting():
+        Torn()
+    assert len(freed) == 1
+    assert capfd.readouterr().err == ""
+    assert sys.unraisablehook is hook
+
+
 class LongCall:
     """The script as a process, whose lines are waited for."""
 

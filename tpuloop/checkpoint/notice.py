@@ -1,10 +1,13 @@
 """Notices that the machine will go: a signal ends the loop at its next step."""
 
 import contextlib
+import gc
 import os
 import signal
+import sys
 import threading
 import time
+import traceback
 from types import FrameType
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence
 
@@ -95,15 +98,37 @@ class SignalNotice:
 def interrupting() -> Iterator[None]:
     """Inside, notices raise KeyboardInterrupt in the main thread, where no handler of somebody else's is installed.
 
-    For a time at which there is nothing to save yet. Use it in the main thread.
+    For a time at which there is nothing to save yet. One that came while somebody catches everything, as destructors
+    do, is raised at the end. Use it in the main thread.
     """
+    received = []
+
+    def interrupt(number: int, frame: Optional[FrameType]) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
     earlier = {number: signal.getsignal(number) for number in NOTICES}
-    for number, handler in earlier.items():
-        if handler is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    ours = [number for number, handler in earlier.items() if handler in (signal.SIG_DFL, signal.default_int_handler)]
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
         yield
+        if received:
+            raise KeyboardInterrupt
+    except KeyboardInterrupt as error:
+        _free_quietly(error)
+        raise
     finally:
-        for number, handler in earlier.items():
-            if handler is signal.SIG_DFL:
-                signal.signal(number, handler)
+        for number in ours:
+            signal.signal(number, earlier[number])
+
+
+def _free_quietly(error: BaseException) -> None:
+    """Frees what the error's frames hold. An object whose making was interrupted may fail to free itself, and say so."""
+    hook = sys.unraisablehook
+    sys.unraisablehook = lambda unraisable: None
+    try:
+        traceback.clear_frames(error.__traceback__)
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
