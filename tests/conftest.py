@@ -1,8 +1,11 @@
 """One process, eight logical CPU devices, and the same seed at the start of every test."""
 
+import atexit
 import functools
 import os
+import shutil
 import signal
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -15,6 +18,9 @@ MOST_REPLICAS = 8
 
 
 def pytest_configure():
+    # Whatever is left in temporary files goes at the end; AutoGraph leaves some of every process that is killed.
+    os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="tpuloop-tests-")
+    atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     # A shell hides these from what it runs in the background, and processes hand that down to the ones they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -8,13 +8,16 @@ import threading
 import pytest
 
 from tpuloop.commands.bench import loop, table
+from tpuloop.commands.bench.competitors import EPOCH
 from tpuloop.commands.bench.race import disagreement, race
 from tpuloop.commands.bench.spread import Spread, paired_ratios
 from tpuloop.commands.bench.startup import STARTS
 from tpuloop.commands.bench.turns import Lane
 
 TINY = {"repeats": 2, "slice_seconds": 0.0, "steps_per_loop": 5, "per_execution": 5, "check_steps": 5}
-NAMES = ["tpuloop", "hand-written", "tpuloop with callbacks", "model.fit, 5 steps a call", "model.fit"]
+SAME_ORDER = ["tpuloop", "hand-written", "tpuloop with callbacks", "model.fit, 5 steps a call", "model.fit"]
+SHUFFLED = ["tpuloop, shuffling", "model.fit(x, y), 5 steps a call", "model.fit(dataset), 5 steps a call"]
+NAMES = SAME_ORDER + SHUFFLED
 
 
 @pytest.fixture(scope="module", params=[1, 2])
@@ -25,16 +28,26 @@ def result(request, runtimes):
 def test_all_loops_do_the_same_work(result):
     check = result["check"]
     assert list(check) == NAMES
-    for name in NAMES[1:]:
+    for name in SAME_ORDER:
         assert check[name]["loss"] == pytest.approx(check["tpuloop"]["loss"], abs=1e-5), name
         assert check[name]["accuracy"] == pytest.approx(check["tpuloop"]["accuracy"], abs=1e-6), name
-    assert disagreement(check) is None
+    assert disagreement({name: check[name] for name in SAME_ORDER}) is None
+    assert result["shuffled"] == SHUFFLED
+
+
+@pytest.mark.slow
+def test_an_epoch_of_shuffled_examples_gives_nearly_the_same_loss(runtimes):
+    result = race(runtimes(1), **{**TINY, "check_steps": EPOCH})
+    losses = [result["check"][name]["loss"] for name in NAMES]
+    assert len(set(losses[len(SAME_ORDER) :])) == len(SHUFFLED)  # Each shuffles in its own way.
+    assert max(losses) - min(losses) < 0.05
+    assert disagreement(result["check"], result["shuffled"]) is None
 
 
 def test_every_loop_is_timed_in_every_repeat(result):
     assert list(result["microseconds"]) == NAMES
     assert all(len(times) == 2 and min(times) > 0 for times in result["microseconds"].values())
-    assert result["steps"] == dict(zip(NAMES, [5, 5, 5, 5, 1]))
+    assert result["steps"] == dict(zip(NAMES, [5, 5, 5, 5, 1, 5, 5, 5]))
 
 
 def test_result_survives_json_and_makes_a_table(result):
@@ -52,6 +65,8 @@ def test_work_that_differs_is_named():
     )
     assert "accuracy" in disagreement({"a": same, "b": {"loss": 0.5, "accuracy": 0.3}})
     assert disagreement({"a": same, "b": {"loss": float("nan"), "accuracy": 0.25}}) is not None
+    assert disagreement({"a": same, "b": {"loss": 0.59, "accuracy": 0.25}}, ["b"]) is None
+    assert disagreement({"a": same, "b": {"loss": 0.61, "accuracy": 0.25}}, ["b"]) is not None
 
 
 def test_spread_is_median_and_quartiles():
@@ -64,12 +79,12 @@ def test_ratios_are_paired():
 
 
 def test_table_puts_targets_beside_numbers():
-    times = dict(zip(NAMES, [[100.0] * 3, [100.0] * 3, [106.0] * 3, [200.0] * 3, [500.0] * 3]))
+    times = {name: [time] * 3 for name, time in zip(NAMES, [100.0, 100.0, 106.0, 200.0, 500.0, 110.0, 220.0, 330.0])}
     machine = {"cpu": "A CPU", "cores": 2, "load": 0.1, "tensorflow": "2.9.3", "python": "3.8.1"}
     text = table.report(
         {
             "machine": machine,
-            "races": [{"replicas": 1, "microseconds": times}, {"replicas": 8, "microseconds": times}],
+            "races": [{"replicas": count, "epoch_steps": 100, "microseconds": times} for count in (1, 8)],
             "startup": {"import tpuloop": ([0.1, 0.2, 0.9], 0.3)},
         }
     )
@@ -77,11 +92,13 @@ def test_table_puts_targets_beside_numbers():
     assert rows[0] == "A CPU, 2 cores, TensorFlow 2.9.3, Python 3.8.1, load 0.1 at the start"
     assert "hand-written 100 [100, 100] us a step" in rows
     assert rows.count("tpuloop / hand-written 1.000 [1.000, 1.000] <= 1.03 ok") == 2
-    assert "with callbacks / without 1.060 [1.060, 1.060] <= 1.05 MISSED" in rows
+    assert "tpuloop with callbacks / tpuloop 1.060 [1.060, 1.060] <= 1.05 MISSED" in rows
     one, eight = [row for row in rows if row.startswith("model.fit, 5 steps a call / tpuloop")]
     assert one.endswith("2.000 [2.000, 2.000] >= 1.9 ok")
     assert eight.endswith("2.000 [2.000, 2.000] >= 3 MISSED")
     assert "model.fit / tpuloop 5.000 [5.000, 5.000]" in rows
+    assert "model.fit(x, y), 5 steps a call / tpuloop, shuffling 2.000 [2.000, 2.000] >= 1.9 ok" in rows
+    assert "model.fit(dataset), 5 steps a call / tpuloop, shuffling 3.000 [3.000, 3.000] >= 3 ok" in rows
     assert "import tpuloop 0.20 [0.15, 0.55] s <= 0.3 s ok" in rows
 
 
@@ -133,7 +150,7 @@ def test_command_prints_the_table():
     command = [sys.executable, "-m", "tpuloop", "bench", "loop", *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "1 replica, 1 repeats" in done.stdout
+    assert "1 replica, 1 repeats, epochs of 100 steps" in done.stdout
     assert "tpuloop / hand-written" in done.stdout
     assert done.stderr == ""
 

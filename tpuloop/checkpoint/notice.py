@@ -124,7 +124,7 @@ def interrupting() -> Iterator[None]:
 
 
 def _free_quietly(error: BaseException) -> None:
-    """Frees what the error's frames hold. An object whose making was interrupted may fail to free itself, and say so."""
+    """Frees what the error's frames hold: what was interrupted while it was made may fail to free itself and say so."""
     hook = sys.unraisablehook
     sys.unraisablehook = lambda unraisable: None
     try:

@@ -119,7 +119,10 @@ def _per_example(
     loss: tf.keras.losses.Loss, labels: tf.Tensor, predictions: tf.Tensor, weights: Optional[tf.Tensor]
 ) -> tf.Tensor:
     """One weighted float32 value per example, shape [batch]; their plain mean is what Keras calls the loss."""
-    labels, matched, weights = compile_utils.match_dtype_and_rank(labels, predictions, weights)
+    expanded, matched, weights = compile_utils.match_dtype_and_rank(labels, predictions, weights)
+    # Keras gives labels of shape [batch] a second dimension, which this loss would only take off again.
+    if getattr(loss, "fn", None) is not tf.keras.losses.sparse_categorical_crossentropy:
+        labels = expanded
     weights = compile_utils.apply_mask(matched, weights, compile_utils.get_mask(predictions))
     # `call` and not `__call__`: the latter reduces, and under a strategy refuses the AUTO reduction.
     values = converted(loss.call)(labels, matched)

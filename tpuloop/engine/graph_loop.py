@@ -45,7 +45,7 @@ class GraphLoop:
 
     Args:
       step: one step over all replicas.
-      stop: read before every step.
+      stop: its limit is read before every step.
       counters: variables that hold the number of steps done; kept true at every step.
       announced: variables that hold the number of the step that runs, counted from 1.
       results: called in cross-replica context after the last step; named scalars.
@@ -76,9 +76,9 @@ class GraphLoop:
 
     def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
         """Runs up to `steps` steps, the first of them number `done` (counted from 0)."""
-        first = tf.constant(done, tf.int64)
+        self._stop.allow(done + steps)
         with usage_errors_as_raised():
-            sums, clock, ended, data_ended, results = self.function(iterator, first, tf.constant(steps, tf.int32))
+            sums, clock, ended, data_ended, results = self.function(iterator, tf.constant(done, tf.int64))
         sums = sums.numpy()  # The only place where Python waits for the device.
         trace = StepTrace.from_records(
             first_step=done + 1, names=self._step.names, sums=sums, clock=clock.numpy(), ended=float(ended)
@@ -86,13 +86,12 @@ class GraphLoop:
         halted = self._halt_on_nonfinite and len(trace) > 0 and not np.isfinite(sums[-1, 0])
         return CallResult(trace, plain(results), bool(data_ended) and not halted)
 
-    def _run(self, iterator: Any, first: tf.Tensor, steps: tf.Tensor) -> Tuple[tf.Tensor, ...]:
-        last = first + tf.cast(steps, tf.int64)
+    def _run(self, iterator: Any, first: tf.Tensor) -> Tuple[tf.Tensor, ...]:
         # Loop variables cost time in every step, so `running` is one only where it can become False.
         watches = self._data_may_end or self._halt_on_nonfinite
 
         def goes_on(number, sums, clock, running=None):
-            goes = tf.logical_and(number < last, tf.logical_not(self._stop.variable))
+            goes = number < self._stop.limit
             return goes if running is None else tf.logical_and(goes, running)
 
         def one(number, sums, clock, running=None):

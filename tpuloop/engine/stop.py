@@ -1,21 +1,33 @@
 """The one variable through which anything outside can end a compiled loop at its next step."""
 
+import tensorflow as tf
+
 from tpuloop.engine.host_variable import host_variable
 
 
 class StopFlag:
-    """A host variable that the loop's condition reads before every step.
+    """Asked for by any thread, and seen by a compiled call at its next step.
 
-    Any thread may set it while a compiled call runs; the call then returns after the step it is in.
+    What the loop's condition reads is one number, the step to stop at: a flag beside it would cost two more operations
+    in every step.
     """
 
     def __init__(self):
-        self.variable = host_variable(False, name="stop")
+        self.limit = host_variable(0, name="limit", dtype=tf.int64)
         self.ended_run = False  # Whether the last run ended because it was asked to.
+        self._asked = False
 
     def set(self) -> None:
-        """The loop ends at the next step."""
-        self.variable.assign(True)
+        """The loop ends at the next step. Also for signal handlers, which may run in the middle of `allow`."""
+        self._asked = True
+        self.limit.assign(0)
+
+    def allow(self, limit: int) -> None:
+        """The next compiled call may go on while the steps done are less than `limit`, unless a stop was asked for."""
+        self.limit.assign(limit)
+        # Only now, so that a stop that comes in between is not overwritten.
+        if self._asked:
+            self.limit.assign(0)
 
     def run_begins(self) -> None:
         """A request that came before stands: the run ends before its first step."""
@@ -23,9 +35,9 @@ class StopFlag:
 
     def run_ended(self) -> None:
         """The request is over, so that it does not stop an evaluation or another run as well."""
-        self.ended_run = self.is_set()
-        self.variable.assign(False)
+        self.ended_run = self._asked
+        self._asked = False
 
     def is_set(self) -> bool:
         """Whether the loop was asked to end."""
-        return bool(self.variable.numpy())
+        return self._asked

@@ -1,17 +1,19 @@
-"""The loops that are compared, all doing the same work: one model, one optimizer, one order of the data.
+"""The loops that are compared, all doing the same work: one model, one optimizer, one set of data.
 
 An MLP 32-64-64-10 on batches of 64, with Adam, the loss of every step and an accuracy: so little work that a step shows
-what the loop around it costs.
+what the loop around it costs. Most take ready batches in one order, which cost next to nothing. The last three shuffle
+examples in memory, epoch by epoch, as each library would have its users do it.
 """
 
 import dataclasses
 import os
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tpuloop.callbacks.progress import Progress
+from tpuloop.callbacks.step_counter import StepCounter
 from tpuloop.callbacks.tensorboard import TensorBoardScalars
 from tpuloop.commands.bench.turns import Pause
 from tpuloop.hooks import Callback
@@ -20,6 +22,7 @@ from tpuloop.runtime import Runtime
 from tpuloop.settings import LoopSettings
 
 BATCH = 64
+EPOCH = 100  # Batches in the data.
 _WITHOUT_END = 10**9
 
 
@@ -30,11 +33,13 @@ class Competitor:
     Attributes:
       work: as `Lane` wants it; calls `report` with the mean loss and accuracy of all steps so far at each pause.
       together: steps that it runs in one call; a slice is a multiple of it.
+      shuffles: whether it takes the examples in an order of its own.
     """
 
     work: Callable[[int, Pause], None]
     together: int
     reports: List[Dict[str, float]]
+    shuffles: bool = False
 
 
 def competitors(runtime: Runtime, *, steps_per_loop: int, per_execution: int, folder: str) -> Dict[str, Competitor]:
@@ -45,15 +50,33 @@ def competitors(runtime: Runtime, *, steps_per_loop: int, per_execution: int, fo
       per_execution: Keras's `steps_per_execution`.
       folder: for what callbacks write.
     """
-    data = _data()
-    names = {
-        "tpuloop": _tpuloop(runtime, data, steps_per_loop, []),
-        "hand-written": _hand_written(runtime, data, steps_per_loop),
-        "tpuloop with callbacks": _tpuloop(runtime, data, steps_per_loop, _callbacks(folder)),
-        f"model.fit, {per_execution} steps a call": _keras(runtime, data, per_execution),
-        "model.fit": _keras(runtime, data, 1),
+    features, labels = _examples()
+    with tf.device("CPU:0"):
+        examples = tf.data.Dataset.from_tensor_slices((features, labels))
+        ready = features.reshape([EPOCH, BATCH, -1]), labels.reshape([EPOCH, BATCH])
+        batches = tf.data.Dataset.from_tensor_slices(ready).repeat()
+    kept = batches.with_options(_unsharded()).prefetch(tf.data.AUTOTUNE)
+    shuffled = examples.shuffle(len(labels)).batch(BATCH).with_options(_unsharded()).prefetch(tf.data.AUTOTUNE)
+    # One epoch without end where the order is kept, so that the logs are means over all steps.
+    on_and_on: Dict[str, Any] = {"steps_per_epoch": _WITHOUT_END}
+    by_epoch: Dict[str, Any] = {"epochs": _WITHOUT_END}
+
+    def ours(*data: Any, callbacks: Sequence[Any] = (), **arguments: Any) -> Competitor:
+        return _tpuloop(runtime, data, arguments, callbacks, steps_per_loop)
+
+    def keras(*data: Any, steps: int = per_execution, **arguments: Any) -> Competitor:
+        return _keras(runtime, data, arguments, steps)
+
+    return {
+        "tpuloop": ours(batches, steps=_WITHOUT_END),
+        "hand-written": _hand_written(runtime, kept, steps_per_loop),
+        "tpuloop with callbacks": ours(batches, steps=_WITHOUT_END, callbacks=_callbacks(folder)),
+        f"model.fit, {per_execution} steps a call": keras(kept, **on_and_on),
+        "model.fit": keras(kept, steps=1, **on_and_on),
+        "tpuloop, shuffling": ours(features, labels, batch_size=BATCH, **by_epoch),
+        f"model.fit(x, y), {per_execution} steps a call": keras(features, labels, batch_size=BATCH, **by_epoch),
+        f"model.fit(dataset), {per_execution} steps a call": keras(shuffled, **by_epoch),
     }
-    return names
 
 
 def _callbacks(folder: str) -> List[Any]:
@@ -62,14 +85,10 @@ def _callbacks(folder: str) -> List[Any]:
     return [Progress(stream=lines), TensorBoardScalars(directory=os.path.join(folder, "events"))]
 
 
-def _data() -> tf.data.Dataset:
-    """Batches in memory, without end, so that reading them costs next to nothing."""
+def _examples() -> Tuple[np.ndarray, np.ndarray]:
     random = np.random.RandomState(0)
-    batches = 64
-    features = random.rand(batches, BATCH, 32).astype(np.float32)
-    labels = (features @ random.randn(32, 10)).argmax(axis=-1)
-    with tf.device("CPU:0"):
-        return tf.data.Dataset.from_tensor_slices((features, labels)).repeat()
+    features = random.rand(EPOCH * BATCH, 32).astype(np.float32)
+    return features, (features @ random.randn(32, 10)).argmax(axis=-1)
 
 
 def _model(runtime: Runtime, **options: Any) -> tf.keras.Model:
@@ -87,31 +106,29 @@ def _model(runtime: Runtime, **options: Any) -> tf.keras.Model:
     return model
 
 
-def _tpuloop(runtime: Runtime, data: tf.data.Dataset, steps_per_loop: int, callbacks: List[Any]) -> Competitor:
+def _tpuloop(
+    runtime: Runtime, data: Sequence[Any], arguments: Dict[str, Any], callbacks: Sequence[Any], steps_per_loop: int
+) -> Competitor:
     loop = TrainLoop(_model(runtime), runtime=runtime, settings=LoopSettings(steps_per_loop=steps_per_loop))
     reports: List[Dict[str, float]] = []
 
     def work(steps: int, pause: Pause) -> None:
-        ticker = _Ticker(steps, pause, reports)
-        # One epoch, so that the logs are means over all steps.
-        loop.fit(data, steps=_WITHOUT_END, callbacks=[*callbacks, ticker])
+        loop.fit(*data, callbacks=[*callbacks, _Ticker(steps, pause, reports)], **arguments)
 
-    return Competitor(work, steps_per_loop, reports)
+    return Competitor(work, steps_per_loop, reports, shuffles="epochs" in arguments)
 
 
-def _keras(runtime: Runtime, data: tf.data.Dataset, per_execution: int) -> Competitor:
+def _keras(runtime: Runtime, data: Sequence[Any], arguments: Dict[str, Any], per_execution: int) -> Competitor:
     model = _model(runtime, steps_per_execution=per_execution)
     reports: List[Dict[str, float]] = []
-    data = data.with_options(_unsharded()).prefetch(tf.data.AUTOTUNE)
 
     # Keras takes the pause between slices, in the ticker, for a slow callback.
     tf.get_logger().addFilter(lambda record: "is slow compared to the batch time" not in record.getMessage())
 
     def work(steps: int, pause: Pause) -> None:
-        ticker = _Ticker(steps, pause, reports)
-        model.fit(data, steps_per_epoch=_WITHOUT_END, verbose=0, callbacks=[ticker])
+        model.fit(*data, verbose=0, callbacks=[_Ticker(steps, pause, reports)], **arguments)
 
-    return Competitor(work, per_execution, reports)
+    return Competitor(work, per_execution, reports, shuffles="epochs" in arguments)
 
 
 def _hand_written(runtime: Runtime, data: tf.data.Dataset, steps_per_loop: int) -> Competitor:
@@ -123,7 +140,7 @@ def _hand_written(runtime: Runtime, data: tf.data.Dataset, steps_per_loop: int) 
         loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
     # One replica needs no distribution. More take a slice each of a batch in the memory that they share, as in tpuloop,
     # which is quicker than what `experimental_distribute_dataset` does.
-    iterator = iter(data.with_options(_unsharded()).prefetch(tf.data.AUTOTUNE))
+    iterator = iter(data)
     rows = BATCH // replicas
 
     def replica_step(batch: Any) -> tf.Tensor:
@@ -184,6 +201,7 @@ class _Ticker(Callback):
     def __init__(self, steps: int, pause: Pause, reports: List[Dict[str, float]]):
         super().__init__()
         self._supports_tf_logs = True  # Keras need not fetch its logs after every batch for us.
+        self._steps = StepCounter()
         self._until = steps
         self._pause = pause
         self._reports = reports
@@ -192,9 +210,14 @@ class _Ticker(Callback):
         """The last step of the slice."""
         return self._until
 
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        """Batches are counted anew."""
+        self._steps.epoch_begins()
+
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         """At the last step of a slice, waits for the next one."""
-        if batch + 1 < self._until:
+        self._steps.batch_ended(batch)
+        if self._steps.done < self._until:
             return
         self._reports.append({name: float(value) for name, value in (logs or {}).items()})
         steps = self._pause()

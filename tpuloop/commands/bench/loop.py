@@ -66,7 +66,7 @@ def _race() -> Dict[str, Any]:
         per_execution=FLAGS.steps_per_execution,
         check_steps=FLAGS.check_steps,
     )
-    problem = disagreement(result["check"])
+    problem = disagreement(result["check"], result["shuffled"])
     if problem is not None:
         raise RuntimeError(problem)
     return result
