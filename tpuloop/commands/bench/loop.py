@@ -78,7 +78,7 @@ def _race_in_a_new_process(replicas: int) -> Dict[str, Any]:
     arguments = [f"--{name}={FLAGS[name].value}" for name in names if FLAGS[name].value is not None]
     command = [sys.executable, "-m", "tpuloop", "bench", "loop", f"--replicas={replicas}", "--json", "--nostartup"]
     # Keras's distributed data is warned about at length, which says nothing of the measurement.
-    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise UsageError(f"the run on {replicas} replicas ended with status {done.returncode}; see above")

@@ -1,6 +1,7 @@
 """Times the loops against each other in this process."""
 
 import tempfile
+import time
 from typing import Any, Collection, Dict, Mapping, Optional
 
 from tpuloop.commands.bench.competitors import EPOCH, competitors
@@ -19,11 +20,13 @@ def race(
     steps_per_loop: int,
     per_execution: int,
     check_steps: int,
+    rest_seconds: float = 0.05,
 ) -> Dict[str, Any]:
     """Runs every loop for a slice, one after the other, `repeats` times over.
 
     Args:
       slice_seconds: about how long a slice takes.
+      rest_seconds: before each slice.
       check_steps: the steps that all do first; their loss and accuracy must agree.
 
     Returns:
@@ -41,9 +44,11 @@ def race(
             seconds = min(lane.slice(together) for _ in range(2))
             steps[name] = together * max(1, round(slice_seconds / seconds))
         times: Dict[str, list] = {name: [] for name in lanes}
-        for _ in range(repeats):
-            for name, lane in lanes.items():
-                times[name].append(lane.slice(steps[name]) / steps[name] * 1e6)
+        for repeat in range(repeats):
+            # Back and forth, so that nobody always comes after the same one, whose data may still be read ahead.
+            for name in list(lanes)[:: -1 if repeat % 2 else 1]:
+                time.sleep(rest_seconds)
+                times[name].append(lanes[name].slice(steps[name]) / steps[name] * 1e6)
         for lane in lanes.values():
             lane.end()
     return {
