@@ -9,6 +9,7 @@ from tpuloop.engine.graph_loop import GraphLoop, HostLoop, default_summary_write
 from tpuloop.engine.predict_loop import PredictLoop
 from tpuloop.engine.step import GlobalStep, Outputs
 from tpuloop.engine.stop import StopFlag
+from tpuloop.errors import UsageError
 from tpuloop.settings import LoopSettings
 
 StepLoop = Union[GraphLoop, HostLoop]
@@ -30,12 +31,26 @@ class Engines:
         self._made: Dict[Any, Any] = {}
         self._writers: Dict[Any, Any] = {}
         self._compiled_for: Any = None
+        self._eager = settings.loop == "host"
+        self._jit_compile = False
 
-    def forget_if_recompiled(self, model: tf.keras.Model) -> None:
-        """`Model.compile` makes new losses and metrics, which a traced step does not know."""
-        if self._compiled_for is not model.compiled_loss:
+    def compiled_as(self, model: tf.keras.Model) -> None:
+        """Follows the model's `run_eagerly` and `jit_compile`, and forgets what was made before `Model.compile`.
+
+        That makes new losses and metrics, which a traced step does not know.
+        """
+        compiled_for = (model.compiled_loss, bool(model.run_eagerly), bool(model._jit_compile))
+        if self._compiled_for != compiled_for:
             self._made.clear()
-            self._compiled_for = model.compiled_loss
+            self._compiled_for = compiled_for
+        _, run_eagerly, jit_compile = compiled_for
+        self._eager = run_eagerly or self._settings.loop == "host"
+        self._jit_compile = jit_compile and not self._eager
+        if self._jit_compile and self._strategy.num_replicas_in_sync > 1:
+            raise UsageError(
+                f"the model {model.name!r} is compiled with jit_compile=True, with which TensorFlow cannot sum "
+                f"gradients over {self._strategy.num_replicas_in_sync} replicas: compile it without"
+            )
 
     def stepping(
         self,
@@ -70,8 +85,9 @@ class Engines:
                 seed=self._settings.seed,
                 masked=masked,
                 split=split,
+                jit_compile=self._jit_compile,
             )
-            kind = HostLoop if self._settings.loop == "host" else GraphLoop
+            kind = HostLoop if self._eager else GraphLoop
             self._made[key] = kind(
                 step=step,
                 stop=self._stop,
@@ -92,6 +108,7 @@ class Engines:
                 replica_step=replica_step,
                 seed=self._settings.seed,
                 split=split,
-                compiled=self._settings.loop != "host",
+                compiled=not self._eager,
+                jit_compile=self._jit_compile,
             )
         return self._made[key]

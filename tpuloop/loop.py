@@ -372,6 +372,7 @@ class TrainLoop(tf.Module):
         """
         feed = self._eval_feed(without_none(data, None, None), batch_size, steps)
         with self.runtime.scope():
+            self._engines.compiled_as(self.model)
             engine = self._engines.predicting(
                 replica_step=self._overridable("predict_step"), split=self.splits_on_host(feed)
             )
@@ -467,7 +468,7 @@ class TrainLoop(tf.Module):
 
     def _build(self, batch_spec: Any) -> None:
         """Creates what the step needs before it is traced: variables, losses, metrics, slots, random streams."""
-        self._engines.forget_if_recompiled(self.model)
+        self._engines.compiled_as(self.model)
         if self._uses_compiled_forward():
             x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch_spec)
             build_compiled(self.model, x, y, sample_weight)

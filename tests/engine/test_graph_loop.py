@@ -1,5 +1,6 @@
 """The compiled loop and the host loop: which steps run, what is recorded of them, and what ends them."""
 
+import logging
 import threading
 import time
 
@@ -256,3 +257,33 @@ def test_summaries_of_a_step_are_filed_under_its_number(kind, tmp_path):
     values = [event.summary.value[0] for event in events]
     found = [(event.step, value.tag, float(tf.make_ndarray(value.tensor))) for event, value in zip(events, values)]
     assert found == [(1, "own", 1.0), (2, "own", 5.0), (3, "own", 9.0), (4, "own", 13.0), (5, "own", 17.0)]
+
+
+def retracing_warnings(work):
+    messages = []
+    handler = logging.Handler()
+    handler.emit = lambda record: messages.append(record.getMessage())
+    logger = tf.get_logger()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel("WARNING")
+    try:
+        work()
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+    return [message for message in messages if "triggered tf.function retracing" in message]
+
+
+def test_tensorflow_warns_of_one_loop_that_is_traced_again_and_again_and_not_of_many_loops():
+    def many():
+        for _ in range(7):
+            make_loop(GraphLoop, values_of)[0].run(iter(numbers(1)), done=0, steps=1)
+
+    def one():
+        loop, _ = make_loop(GraphLoop, values_of)
+        for size in range(1, 8):
+            loop.run(iter(numbers(1).batch(size, drop_remainder=True).repeat()), done=0, steps=0)
+
+    assert retracing_warnings(many) == []
+    assert retracing_warnings(one) != []

@@ -1,6 +1,7 @@
 """k steps in one compiled call, with one trace for every k."""
 
 import contextlib
+import functools
 from typing import Any, Callable, Dict, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 import numpy as np
@@ -72,7 +73,9 @@ class GraphLoop:
         self._results = results
         self._halt_on_nonfinite = halt_on_nonfinite
         self._data_may_end = data_may_end
-        self.function = tf.function(self._run, autograph=False)
+        # A partial, whose traces are counted by themselves: TensorFlow counts those of a method for all of its objects
+        # together, and warns of retracing at the fifth loop of a program.
+        self.function = tf.function(functools.partial(self._run), autograph=False)
 
     def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
         """Runs up to `steps` steps, the first of them number `done` (counted from 0)."""

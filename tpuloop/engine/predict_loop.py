@@ -1,5 +1,6 @@
 """Predictions batch by batch, in the order of the data."""
 
+import functools
 from typing import Any, Callable, Iterator, Tuple
 
 import numpy as np
@@ -7,7 +8,7 @@ import tensorflow as tf
 
 from tpuloop.engine.autograph import converting_for_keras
 from tpuloop.engine.randomness import StepSeed, step_seed
-from tpuloop.engine.step import split_over_replicas
+from tpuloop.engine.step import compiled_by_xla, split_over_replicas
 from tpuloop.errors import usage_errors_as_raised
 
 
@@ -20,6 +21,7 @@ class PredictLoop:
       seed: as in training, for models that are random when they predict.
       split: as in `GlobalStep`.
       compiled: False runs eagerly, for debugging.
+      jit_compile: as in `GlobalStep`.
     """
 
     def __init__(
@@ -30,12 +32,16 @@ class PredictLoop:
         seed: int,
         split: bool = False,
         compiled: bool = True,
+        jit_compile: bool = False,
     ):
         self._strategy = strategy
+        self._on_each = compiled_by_xla(self._on_replica) if jit_compile else self._on_replica
         self._replica_step = replica_step
         self._seed = seed
         self._split = split
-        self._one = tf.function(self._global_step, autograph=False) if compiled else self._global_step
+        # A partial for the reason that GraphLoop gives.
+        compiled_step = tf.function(functools.partial(self._global_step), autograph=False)
+        self._one = compiled_step if compiled else self._global_step
 
     def outputs(self, iterator: Any) -> Iterator[Any]:
         """The outputs of each global batch as NumPy, without the padded rows."""
@@ -48,7 +54,7 @@ class PredictLoop:
     def _global_step(self, batch: Any, mask: Any, number: tf.Tensor) -> Tuple[Any, Any]:
         if self._split:
             batch, mask = split_over_replicas((batch, mask), self._strategy)
-        return self._strategy.run(self._on_replica, args=(batch, mask, number))
+        return self._strategy.run(self._on_each, args=(batch, mask, number))
 
     def _on_replica(self, batch: Any, mask: tf.Tensor, number: tf.Tensor) -> Tuple[Any, tf.Tensor]:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group

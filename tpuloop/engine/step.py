@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import functools
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
 
 import tensorflow as tf
@@ -39,6 +40,7 @@ class GlobalStep:
       seed: of the run; random layers depend on (seed, step, replica, layer) and nothing else.
       masked: the data gives pairs `(batch, mask)`; rows with mask 0 are left out of every Mean.
       split: batches come whole, and are split over the replicas here.
+      jit_compile: compile the replica's step by XLA while it is traced.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class GlobalStep:
         seed: int,
         masked: bool = False,
         split: bool = False,
+        jit_compile: bool = False,
     ):
         self._strategy = strategy
+        self._on_each = compiled_by_xla(self._on_replica) if jit_compile else self._on_replica
         self._replica_step = replica_step
         self._seed = seed
         self._masked = masked
@@ -61,7 +65,7 @@ class GlobalStep:
         """Step number `step` (int64 scalar, 0 for the first). Returns float32 sums of shape [2 x outputs]."""
         if self._split:
             batch = split_over_replicas(batch, self._strategy)
-        sums = self._strategy.run(self._on_replica, args=(step, batch))
+        sums = self._strategy.run(self._on_each, args=(step, batch))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None)
 
     def _on_replica(self, step: tf.Tensor, batch: Any) -> tf.Tensor:
@@ -74,6 +78,11 @@ class GlobalStep:
         self.names = list(means)
         pairs = [mean.sums() for mean in means.values()]
         return tf.cast(tf.stack([total for total, _ in pairs] + [weight for _, weight in pairs]), tf.float32)
+
+
+def compiled_by_xla(on_replica: Callable[..., Any]) -> Callable[..., Any]:
+    """One XLA program of a replica's step, as Keras makes it for `compile(jit_compile=True)`."""
+    return tf.function(functools.partial(on_replica), jit_compile=True, autograph=False)
 
 
 def split_over_replicas(batch: Any, strategy: tf.distribute.Strategy) -> Any:
