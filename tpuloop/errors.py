@@ -11,6 +11,10 @@ class UsageError(ValueError):
     """
 
 
+class StopRequested(RuntimeError):
+    """What was asked for has no result, since somebody called `request_stop` before its end."""
+
+
 @contextlib.contextmanager
 def usage_errors_as_raised() -> Iterator[None]:
     """Around what traces a function: AutoGraph turns a UsageError raised there into an error of its own and a page."""

@@ -24,11 +24,23 @@ _ONLY_IN_TRACE = ("learning_rate",)
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a run stands: steps done, epochs done, and steps done when the running epoch began."""
+    """Where a run stands.
+
+    Attributes:
+      step: steps done.
+      epoch: epochs done.
+      epoch_start: steps done when the running epoch began.
+      owed: a stop came before what was due after the last step: an evaluation, the end of the epoch.
+      logs: of the last step, while something is owed.
+      diverged: the run ended at a loss that is not finite.
+    """
 
     step: int
     epoch: int
     epoch_start: int
+    owed: bool = False
+    logs: Dict[str, Any] = dataclasses.field(default_factory=dict)
+    diverged: bool = False
 
 
 class Fit:
@@ -80,7 +92,8 @@ class Fit:
         self._val_logs: Dict[str, float] = {}
         self._saved: Optional[Dict[str, Any]] = None  # The record of the last checkpoint.
         self._evaluated_step: Optional[int] = None
-        self._owed = False  # A stop came before what was due after the last step done: evaluation, end of epoch.
+        self._owed = False  # As in Place.
+        self._diverged = False
         self._ended_by_itself = False  # Data that ended or a callback that stopped it, before the last step.
 
     def run(self) -> tf.keras.callbacks.History:
@@ -94,7 +107,7 @@ class Fit:
             return self._hooks.history
         self._stop.run_begins()
         self._model.stop_training = False
-        failed = True
+        failed, complete = True, False
         try:
             feed = self._feed_from(self._position)
             params = {
@@ -107,15 +120,23 @@ class Fit:
             self._model.history = self._hooks.history
             self._hooks.attach(self._loop, self._model, params)
             self._hooks.call("on_train_begin", {})
-            self._train(feed)
+            complete = self._train(feed)
+            if self._diverged:
+                logger.warning("the loss was not finite at step %d: this state is not saved", self._step)
             self._save()
             self._hooks.call("on_train_end", self._logs)
-            self._stop.run_ended()
             failed = False
         finally:
-            self._loop.place = Place(self._step, self._epoch, self._epoch_start)
+            self._loop.place = self._place()
+            # A request that comes when all is done, or with an error, has nothing left to end.
+            self._stop.run_ended(stopped=not failed and not complete)
             self._hooks.close(failed=failed)
         return self._hooks.history
+
+    def _place(self) -> Place:
+        owed = self._owed or self._epoch_open and (self._ended_by_itself or self._step == self._schedule.steps)
+        logs = self._logs if owed else {}
+        return Place(self._step, self._epoch, self._epoch_start, owed, logs, self._diverged)
 
     @property
     def _step(self) -> int:
@@ -142,11 +163,12 @@ class Fit:
         place = self._loop.place
         if record is not None:
             self._saved = record
-            place = Place(record["step"], record["epoch"], record["epoch_start"])
+            names = [field.name for field in dataclasses.fields(Place) if field.name in record]
+            place = Place(**{name: record[name] for name in names})
             logger.info("restored step %d", record["step"])
-            self._owed = record.get("owed", False)
         per_epoch = self._schedule.steps_per_epoch
-        if self._owed:
+        if place is not None and place.step == self._step and place.owed:
+            self._owed, self._logs = True, dict(place.logs)
             self._epoch, self._epoch_start = place.epoch, place.epoch_start
         elif per_epoch is not None:
             self._epoch = self._step // per_epoch
@@ -163,7 +185,8 @@ class Fit:
             return self._step >= self._schedule.steps
         return self._epoch >= (self._schedule.epochs or 1)
 
-    def _train(self, feed: Feed) -> None:
+    def _train(self, feed: Feed) -> bool:
+        """Runs the steps; returns whether all is done, or False where a stop was asked for before that."""
         engine = self._engine_for(feed)
         self._model.train_tf_function = engine.function  # Whose graph Keras's TensorBoard writes.
         iterator = self._loop.iterator(feed)
@@ -177,20 +200,21 @@ class Fit:
             if step in (feed_end, self._schedule.steps):
                 break
             if self._stop.is_set():
-                return
+                return False
             if not self._epoch_open:
                 self._begin_epoch()
             self._hooks.on_train_batch_begin(step - self._epoch_start, step=step)
             call = engine.run(iterator, done=step, steps=self._distance(step, feed_end))
+            self._diverged = call.halted
             if len(call.trace):
                 self._after_call(call)
             if self._stop.is_set():
-                return
+                return False
             if call.data_ended:
                 if not self._next_pass():
                     break
                 iterator = self._loop.iterator(self._feed_from(0))
-            elif self._model.stop_training:
+            elif self._model.stop_training or self._diverged:
                 break
         target = self._schedule.steps
         if target is not None and self._step < target and not self._model.stop_training:
@@ -198,6 +222,7 @@ class Fit:
         self._ended_by_itself = target is None or self._step < target
         if self._epoch_open:
             self._end_epoch()
+        return not self._epoch_open
 
     def _distance(self, step: int, feed_end: Optional[int]) -> int:
         """How many steps the next compiled call may run."""
@@ -285,14 +310,11 @@ class Fit:
         return more and not self._model.stop_training and not self._stop.is_set()
 
     def _save(self) -> None:
-        if self._store is None:
+        if self._store is None or self._diverged:
             return
         settings = self._loop.settings
         record = {
-            "step": self._step,
-            "epoch": self._epoch,
-            "epoch_start": self._epoch_start,
-            "owed": self._owed or self._epoch_open and (self._ended_by_itself or self._step == self._schedule.steps),
+            **dataclasses.asdict(self._place()),
             "finished_target": self._target if self._ended_by_itself else None,
             "seed": settings.seed,
             "replicas": self._loop.runtime.replicas,

@@ -25,7 +25,7 @@ from tpuloop.engine.randomness import current_seed, seed_random_layers
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import LastValues, RunningMeans
 from tpuloop.engines import Engines, StepLoop
-from tpuloop.errors import UsageError
+from tpuloop.errors import StopRequested, UsageError
 from tpuloop.evaluation import run_evaluation
 from tpuloop.fit import Fit, Place
 from tpuloop.hooks import Hooks
@@ -351,15 +351,22 @@ class TrainLoop(tf.Module):
 
         Raises:
           DataError: for data that cannot be used, is empty, or never ends while `steps` is None.
+          StopRequested: where `request_stop` was called while it ran.
         """
         feed = self._eval_feed(without_none(data, y, sample_weight), batch_size, steps)
         hooks = Hooks(callbacks)
-        hooks.attach(self, self.model, {"verbose": 0, "epochs": 1, "steps": feed.steps})
-        with self.runtime.scope():
-            self._build(feed.dataset.element_spec[0])
-            logs = self._run_evaluation(feed, hooks)
+        self._stop.forget_outside_runs()
+        logs = None
+        try:
+            hooks.attach(self, self.model, {"verbose": 0, "epochs": 1, "steps": feed.steps})
+            with self.runtime.scope():
+                self._build(feed.dataset.element_spec[0])
+                logs = self._run_evaluation(feed, hooks)
+        finally:
+            self._stop.forget_outside_runs()
+            hooks.close(failed=logs is None)
         if logs is None:
-            raise UsageError("the evaluation was stopped by request_stop() before its end")
+            raise StopRequested("the evaluation was stopped by request_stop() before its end")
         return logs
 
     def predict(self, data: Any, *, batch_size: Optional[int] = None, steps: Optional[int] = None) -> Any:

@@ -213,7 +213,7 @@ def test_stop_before_the_first_step_takes_no_batch(kind):
     loop.run(iterator, done=0, steps=1)
     stop.set()
     assert len(loop.run(iterator, done=1, steps=2).trace) == 0
-    stop.run_ended()
+    stop.run_ended(stopped=True)
     assert stop.ended_run
     assert loop.run(iterator, done=1, steps=2).trace.values("value").tolist() == [2.5, 4.5]
 

@@ -56,10 +56,28 @@ def test_a_request_in_the_middle_of_a_start_is_not_overwritten(when):
 def test_a_request_ends_with_its_run():
     stop = StopFlag()
     stop.set()
-    stop.run_ended()
+    stop.run_ended(stopped=True)
     assert (stop.ended_run, stop.is_set()) == (True, False)
     stop.run_begins()
     stop.allow(7)
     assert int(stop.limit) == 7
-    stop.run_ended()
+    stop.run_ended(stopped=False)
     assert not stop.ended_run
+
+
+def test_a_request_that_comes_when_all_is_done_did_not_end_the_run():
+    stop = StopFlag()
+    stop.set()
+    stop.run_ended(stopped=False)
+    assert (stop.ended_run, stop.is_set()) == (False, False)
+
+
+def test_an_evaluation_of_its_own_takes_its_requests_with_it():
+    stop = StopFlag()
+    stop.set()
+    stop.forget_outside_runs()
+    assert not stop.is_set()
+    stop.run_begins()
+    stop.set()
+    stop.forget_outside_runs()
+    assert stop.is_set()

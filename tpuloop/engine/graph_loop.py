@@ -24,11 +24,13 @@ class CallResult(NamedTuple):
       trace: its steps; empty if it was stopped before the first.
       results: the state of the metrics after the last step, as floats.
       data_ended: whether the data ended before the steps did.
+      halted: whether it ended at a step whose first output is not finite, since that was asked for.
     """
 
     trace: StepTrace
     results: Dict[str, float]
     data_ended: bool
+    halted: bool
 
 
 class GraphLoop:
@@ -87,7 +89,7 @@ class GraphLoop:
             first_step=done + 1, names=self._step.names, sums=sums, clock=clock.numpy(), ended=float(ended)
         )
         halted = self._halt_on_nonfinite and len(trace) > 0 and not np.isfinite(sums[-1, 0])
-        return CallResult(trace, plain(results), bool(data_ended) and not halted)
+        return CallResult(trace, plain(results), bool(data_ended) and not halted, bool(halted))
 
     def _run(self, iterator: Any, first: tf.Tensor) -> Tuple[tf.Tensor, ...]:
         # Loop variables cost time in every step, so `running` is one only where it can become False.
@@ -171,7 +173,7 @@ class HostLoop:
 
     def run(self, iterator: Any, *, done: int, steps: int) -> CallResult:
         """As `GraphLoop.run`."""
-        sums, clock, data_ended = [], [], False
+        sums, clock, data_ended, halted = [], [], False, False
         for number in range(done, done + steps):
             if self._stop.is_set():
                 break
@@ -190,6 +192,7 @@ class HostLoop:
                 counter.assign(number + 1)
             clock.append((float(asked), float(came)))
             if self._halt_on_nonfinite and not np.isfinite(sums[-1][0]):
+                halted = True
                 break
         trace = StepTrace.from_records(
             first_step=done + 1,
@@ -198,7 +201,7 @@ class HostLoop:
             clock=np.reshape(np.array(clock, np.float64), [len(clock), 2]),
             ended=float(tf.timestamp()),
         )
-        return CallResult(trace, plain(self._results()), data_ended)
+        return CallResult(trace, plain(self._results()), data_ended, halted)
 
 
 def plain(results: Mapping[str, Any]) -> Dict[str, Any]:
