@@ -153,9 +153,7 @@ def test_arguments_that_make_no_sense(arguments, message):
 
 def test_a_model_built_outside_the_scope(runtimes):
     model = model_of()
-    with pytest.raises(
-        ValueError, match=r"variable 'dense/kernel:0' of the model 'sequential' was made outside the scope"
-    ):
+    with pytest.raises(ValueError, match=r"variable 'dense/kernel:0' of 'sequential' was made outside the scope"):
         TrainLoop(model, runtime=runtimes(2))
 
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tpuloop.data.feed import Feed
 from tpuloop.engine.graph_loop import GraphLoop, HostLoop, default_summary_writer
+from tpuloop.engine.mean import Mean
 from tpuloop.engine.predict_loop import PredictLoop
 from tpuloop.engine.step import GlobalStep, Outputs
 from tpuloop.engine.stop import StopFlag
@@ -98,6 +99,25 @@ class Engines:
                 data_may_end=feed.may_end,
             )
         return self._made[key]
+
+    def trace(self, replica_step: Callable[[Any], Any], feed: Feed, *, split: bool, masked: bool) -> None:
+        """Traces a step once and throws the trace away: what stays is what the step's layers made for themselves."""
+
+        def traced(batch: Any) -> Outputs:
+            replica_step(batch)
+            return {"traced": Mean(tf.zeros(tf.shape(tf.nest.flatten(batch)[0])[:1]))}
+
+        seed = self._settings.seed
+        step = GlobalStep(strategy=self._strategy, replica_step=traced, seed=seed, masked=masked, split=split)
+        batches = feed.dataset
+        if self._strategy.num_replicas_in_sync > 1 and not split:
+            batches = self._strategy.experimental_distribute_dataset(batches)
+
+        @tf.function(autograph=False)
+        def once(batch: Any) -> tf.Tensor:
+            return step(tf.constant(0, tf.int64), batch)
+
+        once.get_concrete_function(batches.element_spec)
 
     def predicting(self, *, replica_step: Callable[[Any], Any], split: bool) -> PredictLoop:
         """The loop around a step that predicts."""

@@ -101,7 +101,7 @@ class Fit:
         self._restore()
         schedule = self._schedule
         if self._is_finished():
-            logger.info("nothing to do: the run has ended at step %d", self._step)
+            logger.warning("nothing to do: the run has ended at step %d", self._step)
             self._model.history = self._hooks.history
             self._hooks.history.on_train_begin()
             return self._hooks.history
@@ -121,6 +121,9 @@ class Fit:
             self._hooks.attach(self._loop, self._model, params)
             self._hooks.call("on_train_begin", {})
             complete = self._train(feed)
+            if complete and isinstance(self._model.optimizer, tf.keras.optimizers.experimental.Optimizer):
+                # Puts the averages of a moving average, where it keeps one, in the place of the weights, as in Keras.
+                self._model.optimizer.finalize_variable_values(self._model.trainable_variables)
             if self._diverged:
                 logger.warning("the loss was not finite at step %d: this state is not saved", self._step)
             self._save()

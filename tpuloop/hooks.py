@@ -1,7 +1,7 @@
 """The callbacks of a run: their order, the steps they name, and how they are closed."""
 
 import logging
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -49,8 +49,8 @@ class Hooks:
     one adds (`lr`) others do not see.
     """
 
-    def __init__(self, callbacks: Iterable[tf.keras.callbacks.Callback]):
-        callbacks = list(callbacks)
+    def __init__(self, callbacks: Union[None, tf.keras.callbacks.Callback, Iterable[tf.keras.callbacks.Callback]]):
+        callbacks = [callbacks] if isinstance(callbacks, tf.keras.callbacks.Callback) else list(callbacks or ())
         for callback in callbacks:
             keras_callbacks.refuse_unusable(callback)
         self._history = next((c for c in callbacks if isinstance(c, tf.keras.callbacks.History)), None)

@@ -1,8 +1,9 @@
 """The training loop that research code subclasses."""
 
+import functools
 import logging
 import os
-from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -10,8 +11,7 @@ import tensorflow as tf
 from tpuloop.checkpoint.store import CheckpointStore
 from tpuloop.data.arrays import without_none
 from tpuloop.data.checks import DataError
-from tpuloop.data.feed import Feed, FeedRules, eval_feed, train_feed
-from tpuloop.data.source import as_source
+from tpuloop.data.feed import Feed, FeedRules, eval_feed, resolved, train_feed
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.autograph import converted
@@ -20,7 +20,7 @@ from tpuloop.engine.host_variable import host_variable
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.metrics import distinct, results_by_name
 from tpuloop.engine.nested import layers_within
-from tpuloop.engine.optimize import minimize
+from tpuloop.engine.optimize import create_weights, minimize
 from tpuloop.engine.randomness import current_seed, seed_random_layers
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import LastValues, RunningMeans
@@ -35,6 +35,7 @@ from tpuloop.settings import LoopSettings
 
 logger = logging.getLogger("tpuloop")
 
+CallbacksLike = Union[None, tf.keras.callbacks.Callback, Iterable[tf.keras.callbacks.Callback]]
 Loss = Union[Mean, tf.Tensor]
 LossAndMeans = Union[Loss, Tuple[Loss, Dict[str, Mean]]]
 
@@ -59,7 +60,8 @@ class TrainLoop(tf.Module):
     Args:
       model: a Keras model, built under `runtime.scope()`.
       optimizer, loss, metrics, weighted_metrics, loss_weights: as in `Model.compile`, which is called with them if
-        any is given. A loss of Keras's keeps Keras's convention, the average over examples.
+        any is given; what is not given stays as the model was compiled. A loss of Keras's keeps Keras's convention, the
+        average over examples.
       runtime: the devices; those the model was built for, if None.
       workdir: a run's folder. With one, `fit` restores the newest checkpoint in it and saves there.
       settings: how the loop runs.
@@ -87,16 +89,23 @@ class TrainLoop(tf.Module):
         self.runtime = Runtime.of_model(model) if runtime is None else runtime
         self.settings = LoopSettings() if settings is None else settings
         self.workdir = workdir
-        _check_built_in_scope(model, self.runtime)
-        if any(given is not None for given in (optimizer, loss, metrics, weighted_metrics, loss_weights)):
+        _check_built_in_scope([model], self.runtime)
+        compiled = {
+            "optimizer": optimizer,
+            "loss": loss,
+            "metrics": metrics,
+            "weighted_metrics": weighted_metrics,
+            "loss_weights": loss_weights,
+        }
+        given = {name: value for name, value in compiled.items() if value is not None}
+        if given:
             with self.runtime.scope():
-                model.compile(
-                    optimizer="rmsprop" if optimizer is None else optimizer,
-                    loss=loss,
-                    metrics=metrics,
-                    weighted_metrics=weighted_metrics,
-                    loss_weights=loss_weights,
-                )
+                model.compile(**{**_compiled_with(model), **given})
+        if self.settings.clip_norm is not None and self._uses_own_step("train_step"):
+            raise UsageError(
+                f"clip_norm={self.settings.clip_norm} has no effect on the model's own train_step: clip there, or give "
+                "the optimizer global_clipnorm"
+            )
         if self.settings.accumulate_steps > 1 and not self._owns_train_step():
             raise UsageError(
                 f"accumulate_steps={self.settings.accumulate_steps} has no effect on a train_step of your own: "
@@ -104,6 +113,8 @@ class TrainLoop(tf.Module):
             )
         self.step = host_variable(0, name="step", dtype=tf.int64)
         self.place: Optional[Place] = None  # Where the last `fit` ended.
+        self._will_evaluate = False  # In the run that is being traced, with the loop's own evaluation.
+        self._traced: Set[str] = set()  # Steps that were called once, at least in a trace.
         self._stop = StopFlag()
         self._engines = Engines(strategy=self.runtime.strategy, settings=self.settings, stop=self._stop)
 
@@ -137,7 +148,7 @@ class TrainLoop(tf.Module):
           Named values: `Mean`s, which are averaged over all replicas, or tensors, which count like `Mean(tensor)`.
           The first one is watched where a run shall end on NaN; it is the loss by custom.
         """
-        if _overrides(self.model, "train_step"):
+        if self._uses_own_step("train_step"):
             return _as_float32(converted(self.model.train_step)(batch))
         outputs: Dict[str, Any] = {}
         rate = getattr(self.optimizer, "learning_rate", None)
@@ -169,7 +180,7 @@ class TrainLoop(tf.Module):
           Named `Mean`s with one value per example; the loop leaves padded rows out. A Keras metric updated here must
           be given `sample_weight=self.example_mask()`.
         """
-        if _overrides(self.model, "test_step"):
+        if self._uses_own_step("test_step"):
             return _as_float32(converted(self.model.test_step)(batch))
         loss, means = self._loss_and_means(batch, training=False)
         return {"loss": loss, **means}
@@ -249,7 +260,8 @@ class TrainLoop(tf.Module):
         eval_steps: Optional[int] = None,
         validation_data: Any = None,
         class_weight: Optional[Dict[int, float]] = None,
-        callbacks: Iterable[tf.keras.callbacks.Callback] = (),
+        callbacks: CallbacksLike = (),
+        verbose: int = 0,
     ) -> tf.keras.callbacks.History:
         """Trains until the run has done `steps` steps or `epochs` epochs, counted from its very start.
 
@@ -279,7 +291,8 @@ class TrainLoop(tf.Module):
           eval_steps: batches of one evaluation; all if None.
           validation_data: Keras's name for `eval_data`.
           class_weight: weight of each class, 0 to n - 1, multiplied into the sample weights.
-          callbacks: Keras's, or `tpuloop.Callback`s.
+          callbacks: Keras's, or `tpuloop.Callback`s; one alone, or None for none, as in Keras.
+          verbose: 0, as for Keras; the loop prints nothing by itself.
 
         Returns:
           Keras's History; the values of an epoch are global means over its steps.
@@ -288,7 +301,8 @@ class TrainLoop(tf.Module):
           DataError, ValueError: for data and arguments that do not fit, before anything is compiled.
           CheckpointError: where the workdir has checkpoints and none can be used, or one cannot be written.
         """
-        data = without_none(data, y, sample_weight)
+        _check_verbose(verbose)
+        data = resolved(without_none(data, y, sample_weight))
         if validation_data is not None:
             if eval_data is not None:
                 raise UsageError("eval_data and validation_data are two names for one thing: give one of them")
@@ -298,11 +312,13 @@ class TrainLoop(tf.Module):
         rules = self._feed_rules()
         evaluation = None
         if eval_data is not None:
-            own_batches = as_source(eval_data) is None
+            eval_data = resolved(eval_data)
+            own_batches = isinstance(eval_data, tf.data.Dataset)
             evaluation = self._eval_feed(eval_data, None if own_batches else batch_size, eval_steps)
         elif eval_every is not None or eval_steps is not None:
             raise UsageError("eval_every and eval_steps need eval_data")
 
+        @functools.lru_cache(maxsize=1)  # A run that begins at step 0 asks twice for the same.
         def feed_from(step: int) -> Feed:
             return train_feed(
                 data,
@@ -317,8 +333,9 @@ class TrainLoop(tf.Module):
 
         feed = feed_from(0)
         schedule = schedule.for_data(feed)
+        self._will_evaluate = evaluation is not None and type(self).eval_step is TrainLoop.eval_step
         with self.runtime.scope():
-            self._build(feed.dataset.element_spec)
+            self._build(feed, "train_step")
             run = Fit(
                 loop=self,
                 hooks=hooks,
@@ -341,18 +358,21 @@ class TrainLoop(tf.Module):
         *,
         batch_size: Optional[int] = None,
         steps: Optional[int] = None,
-        callbacks: Iterable[tf.keras.callbacks.Callback] = (),
+        callbacks: CallbacksLike = (),
+        verbose: int = 0,
     ) -> Dict[str, float]:
         """The loss and metrics over all examples of `data`, each counted once at any batch size and replica count.
 
         Args:
           data, y, sample_weight, batch_size: as in `fit`.
           steps: batches to take; all if None.
+          callbacks, verbose: as in `fit`.
 
         Raises:
           DataError: for data that cannot be used, is empty, or never ends while `steps` is None.
           StopRequested: where `request_stop` was called while it ran.
         """
+        _check_verbose(verbose)
         feed = self._eval_feed(without_none(data, y, sample_weight), batch_size, steps)
         hooks = Hooks(callbacks)
         self._stop.forget_outside_runs()
@@ -360,7 +380,7 @@ class TrainLoop(tf.Module):
         try:
             hooks.attach(self, self.model, {"verbose": 0, "epochs": 1, "steps": feed.steps})
             with self.runtime.scope():
-                self._build(feed.dataset.element_spec[0])
+                self._build(feed, "eval_step")
                 logs = self._run_evaluation(feed, hooks)
         finally:
             self._stop.forget_outside_runs()
@@ -369,17 +389,21 @@ class TrainLoop(tf.Module):
             raise StopRequested("the evaluation was stopped by request_stop() before its end")
         return logs
 
-    def predict(self, data: Any, *, batch_size: Optional[int] = None, steps: Optional[int] = None) -> Any:
+    def predict(
+        self, data: Any, *, batch_size: Optional[int] = None, steps: Optional[int] = None, verbose: int = 0
+    ) -> Any:
         """The model's outputs for all examples of `data` in their order, as NumPy.
 
         Args:
           data: as in `fit`; of a tuple `(x, y)` the model gets `x`.
           batch_size: as in `fit`.
           steps: batches to take; all if None.
+          verbose: as in `fit`.
         """
+        _check_verbose(verbose)
         feed = self._eval_feed(without_none(data, None, None), batch_size, steps)
         with self.runtime.scope():
-            self._engines.compiled_as(self.model)
+            self._build(feed, "predict_step")
             engine = self._engines.predicting(
                 replica_step=self._overridable("predict_step"), split=self.splits_on_host(feed)
             )
@@ -419,6 +443,11 @@ class TrainLoop(tf.Module):
         result = self._overridable("forward_loss")(batch, training=training)
         loss, means = result if isinstance(result, tuple) else (result, {})
         loss = loss if isinstance(loss, Mean) else Mean(loss)
+        if training and loss.values.shape.rank == 0 and self._will_evaluate:
+            raise UsageError(
+                "forward_loss returned one scalar for the whole batch, which an evaluation cannot average exactly: "
+                "return one value per example, of shape [batch], alone or as Mean(values)"
+            )
         if self.model.losses:
             loss = loss.plus(tf.add_n([tf.cast(value, loss.values.dtype) for value in self.model.losses]))
         return loss, means
@@ -429,16 +458,17 @@ class TrainLoop(tf.Module):
         return method if getattr(method, "__func__", None) is getattr(TrainLoop, name) else converted(method)
 
     def _uses_own_step(self, name: str) -> bool:
-        """Whether the Keras model's own "train_step" or "test_step" runs: it has one, and the loop has not."""
+        """Whether the Keras model's own "train_step" or "test_step" runs: it has one, and the loop's is TrainLoop's."""
         ours = {"train_step": "train_step", "test_step": "eval_step"}[name]
-        return getattr(type(self), ours) is getattr(TrainLoop, ours) and _overrides(self.model, name)
+        replaced = any(getattr(type(self), part) is not getattr(TrainLoop, part) for part in (ours, "forward_loss"))
+        return _overrides(self.model, name) and not replaced
 
     def _summary_of(self, name: str) -> Union[RunningMeans, LastValues]:
         """How the outputs of many steps become logs: Keras's own steps return values that are means already."""
         return LastValues() if self._uses_own_step(name) else RunningMeans()
 
     def _owns_train_step(self) -> bool:
-        return type(self).train_step is TrainLoop.train_step and not _overrides(self.model, "train_step")
+        return type(self).train_step is TrainLoop.train_step and not self._uses_own_step("train_step")
 
     def _updated_metrics(self, *, own_step: str) -> List[tf.keras.metrics.Metric]:
         """The Keras metrics that a step updates: the model's, and those that are attributes of the loop."""
@@ -473,18 +503,27 @@ class TrainLoop(tf.Module):
         pad = not self._uses_own_step("test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
 
-    def _build(self, batch_spec: Any) -> None:
+    def _build(self, feed: Feed, step: str) -> None:
         """Creates what the step needs before it is traced: variables, losses, metrics, slots, random streams."""
         self._engines.compiled_as(self.model)
-        if self._uses_compiled_forward():
+        _check_built_in_scope(layers_within(self), self.runtime)
+        if self._uses_compiled_forward() and step != "predict_step":
+            batch_spec = feed.dataset.element_spec if step == "train_step" else feed.dataset.element_spec[0]
             x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch_spec)
             build_compiled(self.model, x, y, sample_weight)
         optimizer = getattr(self.model, "optimizer", None)
-        if optimizer is not None and self.model.built:
-            if isinstance(optimizer, tf.keras.optimizers.experimental.Optimizer):
-                optimizer.build(self.model.trainable_variables)
-            else:
-                optimizer._create_all_weights(self.model.trainable_variables)
+        if optimizer is not None:
+            create_weights(optimizer, self.model.trainable_variables if self.model.built else [])
+        layers = [layer for layer in layers_within(self) if not isinstance(layer, tf.keras.metrics.Metric)]
+        if step not in self._traced and not all(layer.built for layer in layers):
+            # Some layers make others, random ones perhaps, when they are called first: these need a stream of their own
+            # before the first step that counts.
+            self._engines.trace(
+                self._overridable(step), feed, split=self.splits_on_host(feed), masked=step != "train_step"
+            )
+            if optimizer is not None:
+                create_weights(optimizer, self.model.trainable_variables)
+        self._traced.add(step)
         seed_random_layers(layers_within(self))
 
     def _training_engine(self, feed: Feed, hooks: Hooks) -> StepLoop:
@@ -522,6 +561,11 @@ class TrainLoop(tf.Module):
         )
 
 
+def _check_verbose(verbose: int) -> None:
+    if verbose:
+        raise UsageError(f"verbose={verbose!r}: the loop prints nothing by itself; give callbacks=[tpuloop.Progress()]")
+
+
 def _as_float32(logs: Dict[str, Any]) -> Dict[str, tf.Tensor]:
     return {name: tf.cast(value, tf.float32) for name, value in logs.items()}
 
@@ -530,16 +574,25 @@ def _overrides(model: tf.keras.Model, method: str) -> bool:
     return getattr(type(model), method) is not getattr(tf.keras.Model, method)
 
 
+def _compiled_with(model: tf.keras.Model) -> Dict[str, Any]:
+    """The arguments of the model's last `compile`."""
+    if not model._is_compiled:
+        return {}
+    arguments = model._get_compile_args(user_metrics=True)
+    return {**arguments, "run_eagerly": model._run_eagerly, "jit_compile": model._jit_compile}
+
+
 def _compiled_loss_metrics(model: tf.keras.Model) -> List[tf.keras.metrics.Metric]:
     return model.compiled_loss.metrics if getattr(model, "compiled_loss", None) is not None else []
 
 
-def _check_built_in_scope(model: tf.keras.Model, runtime: Runtime) -> None:
+def _check_built_in_scope(layers: Iterable[tf.keras.layers.Layer], runtime: Runtime) -> None:
     if runtime.replicas == 1:
         return
-    for variable in model.variables:
-        if not runtime.strategy.extended.variable_created_in_scope(variable):
-            raise UsageError(
-                f"the variable {variable.name!r} of the model {model.name!r} was made outside the scope of the "
-                f"{runtime.replicas} replicas: build the model inside `with runtime.scope():`"
-            )
+    for layer in layers:
+        for variable in layer.variables:
+            if not runtime.strategy.extended.variable_created_in_scope(variable):
+                raise UsageError(
+                    f"the variable {variable.name!r} of {layer.name!r} was made outside the scope of the "
+                    f"{runtime.replicas} replicas: build models, layers and metrics inside `with runtime.scope():`"
+                )

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -103,7 +103,7 @@ def train_feed(
     Raises:
       DataError: for data that cannot be trained on as it is.
     """
-    data = _resolved(data)
+    data = resolved(data)
     source = as_source(data)
     if source is not None:
         global_batch = _size_of_batches(batch_size)
@@ -158,7 +158,7 @@ def eval_feed(
     Raises:
       DataError: for data that cannot be used as it is, or that never ends while `steps` is None.
     """
-    data = _resolved(data)
+    data = resolved(data)
     source = as_source(data)
     if source is not None:
         dataset = source.one_pass(batch_size=_size_of_batches(batch_size))
@@ -187,19 +187,25 @@ def eval_feed(
     return Feed(dataset, length, False, length)
 
 
-def _resolved(data: Any) -> Any:
+def resolved(data: Any) -> Union[tf.data.Dataset, Source]:
+    """What a run reads of `data`: arrays become a source, and a function is called.
+
+    Raises:
+      DataError: for anything else, and for a dataset without batches.
+    """
     if callable(data) and not isinstance(data, (tf.data.Dataset, Source)):
         data = data()
     if isinstance(data, tf.data.Dataset):
         if _length(data) == 0:
             raise DataError("the data is empty: the dataset holds 0 batches (does its file pattern match anything?)")
         return data
-    if as_source(data) is None:
+    source = as_source(data)
+    if source is None:
         raise DataError(
             f"cannot train on a {type(data).__name__}: give a tf.data.Dataset of global batches, NumPy arrays, "
             "a tpuloop source, or a function that returns one of these"
         )
-    return data
+    return source
 
 
 def _length(dataset: tf.data.Dataset) -> Optional[int]:

@@ -9,6 +9,14 @@ from tpuloop.engine.mean import Mean
 Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
 
 
+def create_weights(optimizer: tf.keras.optimizers.Optimizer, variables: Sequence[tf.Variable]) -> None:
+    """Makes the optimizer's counter, hyperparameters and slots, which a traced step cannot make on several replicas."""
+    if not isinstance(optimizer, tf.keras.optimizers.experimental.Optimizer):
+        optimizer._create_all_weights(variables)
+    elif variables:
+        optimizer.build(variables)
+
+
 def minimize(
     loss: Mean,
     *,

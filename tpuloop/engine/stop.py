@@ -45,7 +45,7 @@ class StopFlag:
         self._asked = self._in_run = False
 
     def forget_outside_runs(self) -> None:
-        """Before and after an evaluation: one of its own is ended by requests that come while it runs, and no others."""
+        """Before and after an evaluation. One outside a run is ended by requests that come while it runs, no others."""
         if not self._in_run:
             self._asked = False
 
