@@ -54,7 +54,7 @@ def test_features_that_cannot_be_used():
     assert_refused(r"feature element\[1\] has no batch dimension", tf.data.Dataset.from_tensors((X[0], 1.0)))
     assert_refused("different first dimensions", tf.data.Dataset.from_tensors((X[:2], Y[:3])))
     assert_refused(r"theirs are \[3, 4\]", (X[:3], Y[:4]))
-    assert_refused("cannot train on a str", "data.csv")
+    assert_refused("cannot use a str as data", "data.csv")
 
 
 def test_a_model_that_takes_strings_is_given_strings():
@@ -81,7 +81,7 @@ def test_data_known_to_be_empty():
 @pytest.mark.parametrize("arguments", [{"epochs": 2}, {"steps": 5}])
 @pytest.mark.parametrize("loop", ["graph", "host"])
 def test_data_that_turns_out_to_be_empty(arguments, loop):
-    with pytest.raises(ValueError, match="the data is empty: it gave no batch"):
+    with pytest.raises(ValueError, match="data is empty: it gave no batch"):
         loop_of(loop=loop).fit(data().filter(lambda *batch: False), **arguments)
 
 

@@ -167,3 +167,72 @@ def test_a_scalar_loss_is_refused_before_training_where_it_shall_be_evaluated():
         loop.fit(X, Y, batch_size=2, steps=10_000, eval_data=(X, Y), eval_every=10_000)
     assert int(loop.step) == 0
     scalar().fit(X, Y, batch_size=2, epochs=1)
+
+
+def test_a_request_that_ends_an_evaluation_made_by_a_callback_ends_the_run_as_well(tmp_path):
+    def evaluate(loop):
+        loop.request_stop()
+        loop.evaluate(X, Y)
+
+    loop = make(workdir=str(tmp_path))
+    loop.fit(X, Y, batch_size=2, steps=8, callbacks=[At(evaluate, step=3)])
+    assert loop.stop_requested
+    assert int(loop.step) == 3
+    assert committed_steps(os.path.join(tmp_path, "checkpoints")) == [3]
+    loop = make(workdir=str(tmp_path))
+    loop.fit(X, Y, batch_size=2, steps=8)
+    assert (int(loop.step), loop.stop_requested) == (8, False)
+
+
+def test_steps_before_a_faulty_evaluation_are_not_lost(tmp_path):
+    def empty():
+        return tf.data.Dataset.from_tensor_slices((X, Y)).batch(2).filter(lambda x, y: False)
+
+    loop = make(workdir=str(tmp_path))
+    with pytest.raises(UsageError, match="the evaluation data is empty"):
+        loop.fit(X, Y, batch_size=2, steps=8, eval_data=empty, eval_every=3)
+    assert committed_steps(os.path.join(tmp_path, "checkpoints")) == [3]
+    loop, recorded = make(workdir=str(tmp_path)), Recorded()
+    history = loop.fit(X, Y, batch_size=2, steps=8, eval_data=(X, Y), eval_every=3, callbacks=[recorded])
+    assert int(loop.step) == 8
+    assert history.history["val_loss"] == [pytest.approx(17.5)] * 2
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 5])
+@pytest.mark.parametrize("kind", ["graph", "host"])
+def test_a_step_that_fails_is_not_counted(kind, steps_per_loop):
+    labels = np.array([0, 1, 0, 1, 7, 1, 0, 1])
+
+    def classifier():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(2, input_shape=[1])])
+        settings = LoopSettings(loop=kind, steps_per_loop=steps_per_loop)
+        loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        return TrainLoop(model, optimizer="adam", loss=loss, settings=settings)
+
+    loop = classifier()
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        loop.fit(tf.data.Dataset.from_tensor_slices((X, labels)).batch(1))
+    assert int(loop.step) == int(loop.optimizer.iterations) == 4
+
+
+def test_a_fit_inside_a_fit_is_refused():
+    loop = make()
+    with pytest.raises(UsageError, match="fit was called while fit of the same loop runs"):
+        loop.fit(X, Y, batch_size=2, steps=8, callbacks=[At(lambda loop: loop.fit(X, Y, steps=20), step=2)])
+    loop.fit(X, Y, batch_size=2, steps=8)
+    assert int(loop.step) == 8
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_restore_brings_the_weights_without_training(tmp_path, built):
+    def model():
+        layer = tf.keras.layers.Dense(1, input_shape=[1]) if built else tf.keras.layers.Dense(1)
+        return TrainLoop(tf.keras.Sequential([layer]), optimizer="adam", loss="mse", workdir=str(tmp_path))
+
+    assert model().restore() is None
+    trained = model()
+    trained.fit(X, Y, batch_size=2, steps=5)
+    fresh = model()
+    assert fresh.restore() == 5
+    assert fresh.evaluate(X, Y) == pytest.approx(trained.evaluate(X, Y))
+    np.testing.assert_array_equal(fresh.predict(X), trained.predict(X))

@@ -143,3 +143,75 @@ def test_data_given_as_a_function_is_made_once_and_evaluated_in_batches_as_large
     loop.fit(data, batch_size=4, epochs=2, eval_data=data)
     assert len(calls) == 2
     assert sizes == [4, 4, 4, 4]
+
+
+def test_numbers_of_numpy_count_as_pythons(tmp_path):
+    settings = LoopSettings(seed=np.int64(3), steps_per_loop=np.int32(2), save_every=np.int64(1))
+    loop = TrainLoop(linear(), optimizer="sgd", loss="mse", workdir=str(tmp_path), settings=settings)
+    loop.fit(X, Y, batch_size=np.int64(4), steps=np.int64(3), eval_data=(X, Y, None), eval_steps=np.int64(1))
+    assert int(loop.step) == 3
+
+
+def test_the_average_of_an_optimizer_is_put_in_place_at_the_end():
+    def trained(fit):
+        model = linear()
+        optimizer = tf.keras.optimizers.experimental.SGD(0.1, use_ema=True, ema_momentum=0.9)
+        model.compile(optimizer, "mse")
+        fit(model, tf.data.Dataset.from_tensor_slices((X, Y)).batch(4))
+        return model.get_weights()
+
+    ours = trained(lambda model, data: TrainLoop(model).fit(data, epochs=3))
+    keras = trained(lambda model, data: model.fit(data, epochs=3, verbose=0))
+    for got, want in zip(ours, keras):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_what_is_no_model_is_named():
+    with pytest.raises(UsageError, match="TrainLoop takes a Keras model; it was given 3"):
+        TrainLoop(3)
+
+
+class Batches(tf.keras.callbacks.Callback):
+    def __init__(self):
+        super().__init__()
+        self.ended = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.ended.append(batch)
+
+
+def batch_callbacks():
+    own, seen = Batches(), []
+    yield own, own.ended
+    yield tf.keras.callbacks.LambdaCallback(on_batch_end=lambda batch, logs: seen.append(batch)), seen
+
+
+@pytest.mark.parametrize(
+    ("steps_per_loop", "ended"), [("auto", [0, 1, 0, 1]), (1, [0, 1, 0, 1]), (2, [1, 1])], ids=["auto", "1", "2"]
+)
+def test_a_callback_of_the_users_sees_every_batch(caplog, steps_per_loop, ended):
+    for callback, seen in batch_callbacks():
+        caplog.clear()
+        settings = LoopSettings(steps_per_loop=steps_per_loop)
+        TrainLoop(linear(), optimizer="sgd", loss="mse", settings=settings).fit(
+            X, Y, batch_size=4, epochs=2, callbacks=[callback]
+        )
+        assert seen == ended
+        told = [record.getMessage() for record in caplog.records]
+        assert len(told) == (steps_per_loop != 1)
+        assert all(f"{type(callback).__name__} has hooks for every batch" in message for message in told)
+
+
+def test_callbacks_of_keras_do_not_slow_the_loop_down(caplog, tmp_path):
+    from tpuloop.callbacks.tensorboard import TensorBoardScalars
+
+    stock = [
+        tf.keras.callbacks.EarlyStopping(),
+        tf.keras.callbacks.TerminateOnNaN(),
+        tf.keras.callbacks.ModelCheckpoint(str(tmp_path / "m"), save_weights_only=True),
+        tf.keras.callbacks.TensorBoard(str(tmp_path / "t")),
+        tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None),
+        TensorBoardScalars(directory=str(tmp_path / "e")),
+    ]
+    TrainLoop(linear(), optimizer="sgd", loss="mse").fit(X, Y, batch_size=4, callbacks=stock)
+    assert "has hooks for every batch" not in caplog.text

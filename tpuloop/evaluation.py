@@ -56,6 +56,6 @@ def run_evaluation(
             if call.data_ended:
                 break
         if not done:
-            raise DataError("the data is empty: it gave no batch")
+            raise DataError("the evaluation data is empty: it gave no batch")
         hooks.call("on_test_end", logs)
     return logs

@@ -13,6 +13,7 @@ from tpuloop.engine.pacing import Pacer, nearest_boundary, next_multiple
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import LastValues, RunningMeans
 from tpuloop.engines import StepLoop
+from tpuloop.errors import StopRequested
 from tpuloop.hooks import Hooks
 from tpuloop.schedule import Schedule
 
@@ -85,6 +86,7 @@ class Fit:
         self._model: tf.keras.Model = loop.model
         self._pacer = Pacer(loop.settings.steps_per_loop)
         self._means = means
+        self._every_batch = self._pacer_yields_to_callbacks()
         self._epoch = 0
         self._epoch_start = 0  # Steps done when the epoch began.
         self._epoch_open = False
@@ -104,6 +106,7 @@ class Fit:
             logger.warning("nothing to do: the run has ended at step %d", self._step)
             self._model.history = self._hooks.history
             self._hooks.history.on_train_begin()
+            self._stop.run_ended(stopped=False)
             return self._hooks.history
         self._stop.run_begins()
         self._model.stop_training = False
@@ -120,7 +123,11 @@ class Fit:
             self._model.history = self._hooks.history
             self._hooks.attach(self._loop, self._model, params)
             self._hooks.call("on_train_begin", {})
-            complete = self._train(feed)
+            try:
+                complete = self._train(feed)
+            except StopRequested:  # By an evaluation that a callback made, which the request ended as well.
+                if not self._stop.is_set():
+                    raise
             if complete and isinstance(self._model.optimizer, tf.keras.optimizers.experimental.Optimizer):
                 # Puts the averages of a moving average, where it keeps one, in the place of the weights, as in Keras.
                 self._model.optimizer.finalize_variable_values(self._model.trainable_variables)
@@ -140,6 +147,28 @@ class Fit:
         owed = self._owed or self._epoch_open and (self._ended_by_itself or self._step == self._schedule.steps)
         logs = self._logs if owed else {}
         return Place(self._step, self._epoch, self._epoch_start, owed, logs, self._diverged)
+
+    def _pacer_yields_to_callbacks(self) -> bool:
+        """Whether each step is a call of its own, since a callback of the user's wants to see every batch."""
+        names = self._hooks.sees_every_batch
+        if not names:
+            return False
+        steps_per_loop = self._loop.settings.steps_per_loop
+        listed = ", ".join(names)
+        if steps_per_loop == "auto":
+            logger.warning(
+                "%s has hooks for every batch, so each step is a call of its own, and slower: set steps_per_loop to "
+                "call them once in so many steps, or derive from tpuloop.Callback, which names its steps",
+                listed,
+            )
+            return True
+        if steps_per_loop > 1:
+            logger.warning(
+                "%s has hooks for every batch, which are called once in up to %d steps, as steps_per_loop says",
+                listed,
+                steps_per_loop,
+            )
+        return False
 
     @property
     def _step(self) -> int:
@@ -200,7 +229,7 @@ class Fit:
             self._act_at(self._step)
         while True:
             step = self._step
-            if step in (feed_end, self._schedule.steps):
+            if any(end is not None and step >= end for end in (feed_end, self._schedule.steps)):
                 break
             if self._stop.is_set():
                 return False
@@ -231,6 +260,8 @@ class Fit:
         """How many steps the next compiled call may run."""
         schedule, settings = self._schedule, self._loop.settings
         edges: List[Optional[int]] = [schedule.steps, feed_end, *self._hooks.boundaries(step)]
+        if self._every_batch:
+            edges.append(step + 1)
         if schedule.steps_per_epoch is not None:
             edges.append(self._epoch_start + schedule.steps_per_epoch)
         if self._evaluate is not None and schedule.eval_every is not None:
@@ -249,9 +280,9 @@ class Fit:
         means = {name: value for name, value in self._means.result().items() if name not in _ONLY_IN_TRACE}
         self._logs = {**means, **call.results}
         self._model._train_counter.assign(step)
+        self._owed = True
         self._hooks.on_steps_end(trace)
         self._hooks.on_train_batch_end(step - self._epoch_start - 1, self._logs, trace=trace)
-        self._owed = True
         if not self._stop.is_set():
             self._act_at(step)
 
@@ -291,7 +322,13 @@ class Fit:
         """Evaluates, unless that was done at this step or there is nothing to evaluate on; False if it was stopped."""
         if self._evaluate is None or self._evaluated_step == self._step:
             return True
-        logs = self._evaluate()
+        try:
+            logs = self._evaluate()
+        except Exception:
+            # The fault is in the evaluation: the steps done before are not lost, and it is due again.
+            self._owed = True
+            self._save()
+            raise
         if logs is None:
             return False
         self._evaluated_step = self._step

@@ -74,6 +74,11 @@ class Hooks:
         """Whether a callback reads Keras's step counter inside the compiled call."""
         return any(keras_callbacks.records_by_step(callback) for callback in self.callbacks)
 
+    @property
+    def sees_every_batch(self) -> List[str]:
+        """The classes of callbacks with hooks for batches that cannot say for which: not Keras's, nor `Callback`s."""
+        return [type(callback).__name__ for callback in self.callbacks if _has_batch_hooks(callback)]
+
     def attach(self, loop: Any, model: tf.keras.Model, params: Mapping[str, Any]) -> None:
         """Tells every callback its model, Keras's parameters of the run, and the loop."""
         for callback in self.callbacks:
@@ -129,3 +134,13 @@ class Hooks:
                 first = first or error
         if first is not None and not failed:
             raise first
+
+
+_BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+
+
+def _has_batch_hooks(callback: tf.keras.callbacks.Callback) -> bool:
+    if isinstance(callback, Callback):
+        return False
+    modules = {getattr(callback, hook).__module__ or "" for hook in _BATCH_HOOKS}
+    return not all(module.split(".")[0] in ("keras", "tensorflow") for module in modules)

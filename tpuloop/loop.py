@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tpuloop.checkpoint.store import CheckpointStore
+from tpuloop.counts import check_count
 from tpuloop.data.arrays import without_none
 from tpuloop.data.checks import DataError
 from tpuloop.data.feed import Feed, FeedRules, eval_feed, resolved, train_feed
@@ -85,6 +86,8 @@ class TrainLoop(tf.Module):
     ):
         super().__init__(name="train_loop")
         check_tensorflow_version()
+        if not isinstance(model, tf.keras.Model):
+            raise UsageError(f"TrainLoop takes a Keras model; it was given {model!r}")
         self.model = model
         self.runtime = Runtime.of_model(model) if runtime is None else runtime
         self.settings = LoopSettings() if settings is None else settings
@@ -302,6 +305,8 @@ class TrainLoop(tf.Module):
           CheckpointError: where the workdir has checkpoints and none can be used, or one cannot be written.
         """
         _check_verbose(verbose)
+        if self._stop.in_run:
+            raise UsageError("fit was called while fit of the same loop runs, by one of its callbacks perhaps")
         data = resolved(without_none(data, y, sample_weight))
         if validation_data is not None:
             if eval_data is not None:
@@ -412,6 +417,21 @@ class TrainLoop(tf.Module):
             raise DataError("the data is empty: it gave no batch")
         return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *batches)
 
+    def restore(self) -> Optional[int]:
+        """Takes up the newest checkpoint in the workdir without training, for `evaluate`, `predict` or the model alone.
+
+        A model that is not built yet gets its values when it is.
+
+        Returns:
+          The step; None where there is no checkpoint.
+
+        Raises:
+          CheckpointError: where there are checkpoints and none is valid, or the newest does not fit.
+        """
+        with self.runtime.scope():
+            record = self.checkpoints().restore(to_train=False)
+        return None if record is None else int(record["step"])
+
     def request_stop(self) -> None:
         """Ends `fit` after the step it is in. Safe from any thread and while a compiled call runs."""
         self._stop.set()
@@ -498,8 +518,8 @@ class TrainLoop(tf.Module):
         return self._owns_train_step() and type(self).forward_loss is TrainLoop.forward_loss
 
     def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
-        if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-            raise UsageError(f"evaluation steps must be an integer of at least 1, or None; they are {steps!r}")
+        if steps is not None:
+            steps = check_count("evaluation steps", steps, or_else=", or None")
         pad = not self._uses_own_step("test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
 

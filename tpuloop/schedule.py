@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Optional
 
+from tpuloop.counts import check_count
 from tpuloop.data.feed import Feed
 from tpuloop.errors import UsageError
 
@@ -29,8 +30,8 @@ class Schedule:
     def __post_init__(self):
         for name in ("steps", "epochs", "steps_per_epoch", "eval_every"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise UsageError(f"{name} must be an integer of at least 1, or None; it is {value!r}")
+            if value is not None:
+                object.__setattr__(self, name, check_count(name, value, or_else=", or None"))
 
     @property
     def by_pass(self) -> bool:

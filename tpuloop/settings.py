@@ -4,6 +4,7 @@ import dataclasses
 import numbers
 from typing import Optional, Union
 
+from tpuloop.counts import check_count
 from tpuloop.errors import UsageError
 
 LOOPS = ("graph", "host")
@@ -37,20 +38,19 @@ class LoopSettings:
     keep: int = 3
 
     def __post_init__(self):
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**62:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, numbers.Integral) or not 0 <= self.seed < 2**62:
             raise UsageError(f"seed must be an integer from 0 to 2**62 - 1; it is {self.seed!r}")
+        object.__setattr__(self, "seed", int(self.seed))
         if self.steps_per_loop != "auto":
-            _check_count("steps_per_loop", self.steps_per_loop, or_else=', or "auto"')
+            self._count("steps_per_loop", or_else=', or "auto"')
         if self.loop not in LOOPS:
             raise UsageError(f"loop must be one of {', '.join(LOOPS)}; it is {self.loop!r}")
         if self.clip_norm is not None and not (isinstance(self.clip_norm, numbers.Real) and self.clip_norm > 0):
             raise UsageError(f"clip_norm must be a positive number, or None; it is {self.clip_norm!r}")
-        _check_count("accumulate_steps", self.accumulate_steps)
+        self._count("accumulate_steps")
         if self.save_every is not None:
-            _check_count("save_every", self.save_every, or_else=", or None")
-        _check_count("keep", self.keep)
+            self._count("save_every", or_else=", or None")
+        self._count("keep")
 
-
-def _check_count(name: str, value: object, or_else: str = "") -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
+    def _count(self, name: str, *, or_else: str = "") -> None:
+        object.__setattr__(self, name, check_count(name, getattr(self, name), or_else=or_else))

@@ -121,7 +121,7 @@ def test_a_tpu_takes_whole_batches_only():
 @pytest.mark.parametrize("data", [3, "text", [1.0, 2.0], None, {"a": 1}])
 def test_types_that_are_no_data(data):
     for make in (training, evaluation):
-        with pytest.raises(DataError, match=rf"cannot train on a {type(data).__name__}: give a tf.data.Dataset"):
+        with pytest.raises(DataError, match=rf"cannot use a {type(data).__name__} as data: give a tf.data.Dataset"):
             make(data)
 
 

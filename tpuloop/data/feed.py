@@ -6,6 +6,7 @@ from typing import Any, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
+from tpuloop.counts import check_count
 from tpuloop.data.checks import DataError, check_batches, check_divides
 from tpuloop.data.source import Source, as_source
 
@@ -195,6 +196,8 @@ def resolved(data: Any) -> Union[tf.data.Dataset, Source]:
     """
     if callable(data) and not isinstance(data, (tf.data.Dataset, Source)):
         data = data()
+    if isinstance(data, tuple):  # As in Keras, what is not there may be given as None.
+        data = tuple(part for part in data if part is not None)
     if isinstance(data, tf.data.Dataset):
         if _length(data) == 0:
             raise DataError("the data is empty: the dataset holds 0 batches (does its file pattern match anything?)")
@@ -202,8 +205,8 @@ def resolved(data: Any) -> Union[tf.data.Dataset, Source]:
     source = as_source(data)
     if source is None:
         raise DataError(
-            f"cannot train on a {type(data).__name__}: give a tf.data.Dataset of global batches, NumPy arrays, "
-            "a tpuloop source, or a function that returns one of these"
+            f"cannot use a {type(data).__name__} as data: give a tf.data.Dataset of global batches, NumPy arrays "
+            "(not lists of numbers), a tpuloop source, or a function that returns one of these"
         )
     return source
 
@@ -217,9 +220,7 @@ def _length(dataset: tf.data.Dataset) -> Optional[int]:
 def _size_of_batches(batch_size: Optional[int]) -> int:
     if batch_size is None:
         return 32
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise DataError(f"batch_size must be an integer of at least 1; it is {batch_size!r}")
-    return batch_size
+    return check_count("batch_size", batch_size)
 
 
 def _refuse_batch_size(batch_size: Optional[int]) -> None:

@@ -121,8 +121,9 @@ class GraphLoop:
                 variable.assign(done)
             with summary_step(done):
                 recorded = self._step(number, batch)
-            for counter in self._counters:
-                counter.assign(done)
+            with tf.control_dependencies([recorded]):  # A step that fails is not counted.
+                for counter in self._counters:
+                    counter.assign(done)
             after = (done, _append(sums, recorded), _append(clock, tf.stack([asked, came])))
             if not watches:
                 return after

@@ -16,7 +16,7 @@ class StopFlag:
         self.limit = host_variable(0, name="limit", dtype=tf.int64)
         self.ended_run = False  # Whether the last run ended because it was asked to.
         self._asked = False
-        self._in_run = False
+        self.in_run = False
 
     def set(self) -> None:
         """The loop ends at the next step. Also for signal handlers, which may run in the middle of `allow`."""
@@ -33,7 +33,7 @@ class StopFlag:
     def run_begins(self) -> None:
         """A request that came before stands: the run ends before its first step."""
         self.ended_run = False
-        self._in_run = True
+        self.in_run = True
 
     def run_ended(self, *, stopped: bool) -> None:
         """The request is over, so that it does not stop an evaluation or another run as well.
@@ -42,11 +42,11 @@ class StopFlag:
           stopped: whether the run ended before it was complete.
         """
         self.ended_run = self._asked and stopped
-        self._asked = self._in_run = False
+        self._asked = self.in_run = False
 
     def forget_outside_runs(self) -> None:
         """Before and after an evaluation. One outside a run is ended by requests that come while it runs, no others."""
-        if not self._in_run:
+        if not self.in_run:
             self._asked = False
 
     def is_set(self) -> bool:
