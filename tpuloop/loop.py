@@ -529,6 +529,11 @@ class TrainLoop(tf.Module):
         _check_built_in_scope(layers_within(self), self.runtime)
         if self._uses_compiled_forward() and step != "predict_step":
             batch_spec = feed.dataset.element_spec if step == "train_step" else feed.dataset.element_spec[0]
+            if isinstance(batch_spec, tuple) and len(batch_spec) > 3:
+                raise DataError(
+                    f"a batch has {len(batch_spec)} parts, and the model takes (x, y, sample_weight): "
+                    "leave out the others, or override forward_loss"
+                )
             x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch_spec)
             build_compiled(self.model, x, y, sample_weight)
         optimizer = getattr(self.model, "optimizer", None)
