@@ -146,18 +146,69 @@ def model(units=(4, 2), optimizer="adam"):
     return made
 
 
-def test_another_shape_is_named(tmp_path):
-    store(tmp_path, model=model()).save(5, {})
-    with pytest.raises(
-        CheckpointError, match=r"step-00000005 does not fit this model: .*\(2,\).*\(3,\).*layer_with_weights-1"
-    ):
-        store(tmp_path, model=model((4, 3))).restore()
+def values(made):
+    return [value.numpy().copy() for value in made.variables + made.optimizer.variables()]
 
 
-def test_what_only_the_model_has_is_named(tmp_path):
+def misfit(directory, made):
+    """What is said about the newest checkpoint, which does not fit `made`; no value of `made` may change."""
+    before = values(made)
+    with pytest.raises(CheckpointError, match=r"step-00000005 does not fit this model: ") as error:
+        store(directory, model=made).restore()
+    for value, earlier in zip(values(made), before):
+        np.testing.assert_array_equal(value, earlier)
+    message = str(error.value)
+    assert "\n" not in message
+    return message.split("does not fit this model: ")[1].split("; ")
+
+
+def test_another_shape_is_named_and_nothing_is_overwritten(tmp_path):
     store(tmp_path, model=model()).save(5, {})
-    with pytest.raises(CheckpointError, match=r"step-00000005 does not fit this model: .*layer2"):
-        store(tmp_path, model=model((4, 2, 2))).restore()
+    layer, slots = "model/layer_with_weights-1", ".OPTIMIZER_SLOT/model/optimizer"
+    assert misfit(tmp_path, model((4, 3))) == [
+        f"{layer}/kernel has shape (4, 2) in the checkpoint and (4, 3) in the model",
+        f"{layer}/bias has shape (2,) in the checkpoint and (3,) in the model",
+        f"{layer}/kernel/{slots}/m has shape (4, 2) in the checkpoint and (4, 3) in the model",
+        f"{layer}/bias/{slots}/m has shape (2,) in the checkpoint and (3,) in the model",
+        f"{layer}/kernel/{slots}/v has shape (4, 2) in the checkpoint and (4, 3) in the model",
+        "and 1 more",
+    ]
+
+
+def test_what_only_the_model_has_is_named_and_nothing_is_overwritten(tmp_path):
+    store(tmp_path, model=model(optimizer="sgd")).save(5, {})
+    assert misfit(tmp_path, model((4, 2, 2), optimizer="sgd")) == [
+        "model/layer_with_weights-2/kernel is not in the checkpoint",
+        "model/layer_with_weights-2/bias is not in the checkpoint",
+    ]
+
+
+def test_the_state_of_another_optimizer_is_named_and_nothing_is_overwritten(tmp_path):
+    store(tmp_path, model=model(optimizer="sgd")).save(5, {})
+    found = misfit(tmp_path, model((4, 2)))
+    assert "model/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/model/optimizer/m is not in the checkpoint" in found
+
+
+def test_another_precision_is_named_and_nothing_is_overwritten(tmp_path):
+    store(tmp_path, pair=[tf.Variable(1.0), tf.Variable(2.0)]).save(5, {})
+    pair = [tf.Variable(0.0), tf.Variable(0.0, dtype=tf.float64)]
+    with pytest.raises(CheckpointError, match=r"model: pair/1 is float32 in the checkpoint and float64 in the model$"):
+        store(tmp_path, pair=pair).restore()
+    assert [float(value) for value in pair] == [0, 0]
+
+
+def test_state_of_several_replicas_and_of_half_precision_fits(tmp_path, runtimes):
+    def made(replicas):
+        tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+        with runtimes(replicas).scope():
+            return model()
+
+    first = made(2)
+    store(tmp_path, model=first).save(5, {})
+    second = made(4)
+    store(tmp_path, model=second).restore()
+    for value, expected in zip(second.get_weights(), first.get_weights()):
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_what_only_the_checkpoint_has_is_named(tmp_path, caplog):

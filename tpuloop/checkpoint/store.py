@@ -7,10 +7,12 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from tpuloop.checkpoint import commit, retention
+from tpuloop.checkpoint.misfits import misfits, value_name
 
 logger = logging.getLogger("tpuloop")
 
 _PREFIX = "state"
+_NAMED_MISFITS = 5
 
 
 class CheckpointStore:
@@ -56,7 +58,8 @@ class CheckpointStore:
     def restore(self, *, to_train: bool = True) -> Optional[Dict[str, Any]]:
         """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
 
-        A checkpoint that is damaged is named in a warning, and the one before it is used.
+        A checkpoint that is damaged is named in a warning, and the one before it is used. One that does not fit is
+        an error, and leaves every object as it was.
 
         Args:
           to_train: False leaves out what only training needs, such as the optimizer's state, where it was not built.
@@ -108,8 +111,13 @@ class CheckpointStore:
         self._checkpoint.write(os.path.join(folder, _PREFIX))
 
     def _read(self, folder: str, *, to_train: bool) -> None:
+        prefix = os.path.join(folder, _PREFIX)
         try:
-            status = self._checkpoint.read(os.path.join(folder, _PREFIX))
+            found = misfits(prefix, self._checkpoint)
+            if found:
+                more = [f"and {len(found) - _NAMED_MISFITS} more"] if len(found) > _NAMED_MISFITS else []
+                raise ValueError("; ".join(found[:_NAMED_MISFITS] + more))
+            status = self._checkpoint.read(prefix)
             status.assert_existing_objects_matched()
             if not to_train:
                 status.expect_partial()
@@ -126,7 +134,7 @@ def _unused(status: Any) -> List[str]:
     """The names in a checkpoint that belong to no object. TensorFlow tells only whether there are any."""
     restored = status._checkpoint
     return [
-        attribute.checkpoint_key.split("/.ATTRIBUTES")[0]
+        value_name(attribute.checkpoint_key)
         for number, node in enumerate(restored.object_graph_proto.nodes)
         for attribute in node.attributes
         if restored.object_by_proto_id.get(number) is None
