@@ -1,10 +1,14 @@
 """A checkpoint is whole or not there, whatever happens to its files."""
 
+import contextlib
+import itertools
 import json
 import os
+import shutil
 
 import google_crc32c
 import pytest
+import tensorflow as tf
 
 from tpuloop.checkpoint.commit import (
     CheckpointError,
@@ -14,6 +18,7 @@ from tpuloop.checkpoint.commit import (
     read_commit,
     write_committed,
 )
+from tpuloop.checkpoint.folders import clear_leftovers
 
 
 def write_two_files(folder):
@@ -123,6 +128,122 @@ def test_damaged_commit_file_is_named(tmp_path, text):
         read_commit(str(tmp_path), 5)
 
 
+class Dead(BaseException):
+    """The process is no more: it changes nothing from here on."""
+
+
+CHANGES = ("rename", "rmtree", "remove")
+
+
+@contextlib.contextmanager
+def dies_at(call):
+    """The process dies at the call of that number among those that change folders, counted from 0."""
+    counter = itertools.count()
+
+    def deadly(change):
+        def changed(*args, **kwargs):
+            if next(counter) >= call:
+                raise Dead
+            return change(*args, **kwargs)
+
+        return changed
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in CHANGES:
+            patch.setattr(tf.io.gfile, name, deadly(getattr(tf.io.gfile, name)))
+        yield
+
+
+def write_state(text):
+    def writer(folder):
+        for name in ("state.index", "state.data-00000-of-00001"):
+            with open(os.path.join(folder, name), "w") as file:
+                file.write(text)
+
+    return writer
+
+
+def text_of(directory, step):
+    read_commit(str(directory), step)
+    return (directory / folder_name(step) / "state.index").read_text()
+
+
+def deaths():
+    """Numbers of calls at which a replacement can die, until it ends alive."""
+    return range(6)
+
+
+@pytest.mark.parametrize("call", deaths())
+@pytest.mark.parametrize("healer", ["next write", "restart"])
+def test_a_death_at_any_point_of_a_replacement_loses_nothing(tmp_path, call, healer):
+    write(tmp_path, 5, write_state("first"))
+    write(tmp_path, 10, write_state("old"))
+    try:
+        with dies_at(call):
+            write(tmp_path, 10, write_state("new"))
+        assert call >= 3  # A replacement takes two renames and a deletion at least.
+        assert text_of(tmp_path, 10) == "new"
+    except Dead:
+        for step in committed_steps(str(tmp_path)):
+            assert text_of(tmp_path, step) in ("first", "old", "new")
+    if healer == "restart":
+        clear_leftovers(str(tmp_path))
+        assert committed_steps(str(tmp_path)) == [5, 10]
+        assert text_of(tmp_path, 10) in ("old", "new")
+    else:
+        write(tmp_path, 15, write_state("later"))
+        assert committed_steps(str(tmp_path)) == [5, 10, 15]
+        shutil.rmtree(tmp_path / folder_name(15))
+    assert text_of(tmp_path, 10) in ("old", "new")
+    assert sorted(os.listdir(tmp_path)) == [folder_name(5), folder_name(10)]
+    assert sorted(os.listdir(tmp_path / folder_name(10))) == ["COMMIT.json", "state.data-00000-of-00001", "state.index"]
+
+
+@pytest.mark.parametrize("call", deaths())
+def test_a_death_while_the_leftovers_of_another_are_cleared_loses_nothing(tmp_path, call):
+    write(tmp_path, 10, write_state("old"))
+    with pytest.raises(Dead), dies_at(1):  # Between the two renames.
+        write(tmp_path, 10, write_state("new"))
+    assert committed_steps(str(tmp_path)) == []
+    with contextlib.suppress(Dead), dies_at(call):
+        clear_leftovers(str(tmp_path))
+    clear_leftovers(str(tmp_path))
+    assert text_of(tmp_path, 10) == "old"
+    assert os.listdir(tmp_path) == [folder_name(10)]
+
+
+def test_a_new_folder_that_cannot_be_moved_in_leaves_the_old_one(tmp_path, monkeypatch):
+    write(tmp_path, 10, write_state("old"))
+    rename, calls = tf.io.gfile.rename, []
+
+    def fails_once(*args, **kwargs):
+        calls.append(args)
+        if len(calls) == 2:
+            raise OSError("no space left")
+        rename(*args, **kwargs)
+
+    monkeypatch.setattr(tf.io.gfile, "rename", fails_once)
+    with pytest.raises(OSError, match="no space left"):
+        write(tmp_path, 10, write_state("new"))
+    assert text_of(tmp_path, 10) == "old"
+    assert os.listdir(tmp_path) == [folder_name(10)]
+
+
+def test_an_old_folder_that_cannot_be_deleted_is_no_failed_write(tmp_path, caplog):
+    write(tmp_path, 10, write_state("old"))
+
+    def fails(path):
+        raise OSError("it is busy")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tf.io.gfile, "remove", fails)
+        write(tmp_path, 10, write_state("new"))
+    assert "it is busy" in caplog.text
+    assert text_of(tmp_path, 10) == "new"
+    clear_leftovers(str(tmp_path))
+    assert os.listdir(tmp_path) == [folder_name(10)]
+
+
 def test_delete_takes_one_step_only(tmp_path):
     write(tmp_path, 5)
     write(tmp_path, 10)
@@ -132,8 +253,6 @@ def test_delete_takes_one_step_only(tmp_path):
 
 def test_object_store_gets_its_files_in_place_and_the_commit_file_last(tmp_path):
     # ram:// is a file system of TensorFlow's without a rename of folders.
-    import tensorflow as tf
-
     directory = f"ram://{tmp_path.name}/checkpoints"
     seen = []
 

@@ -68,6 +68,16 @@ def test_files_of_others_stay(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "step-00000010"])
 
 
+def test_a_replaced_one_that_was_lost_from_sight_is_put_back_by_a_restart_only(tmp_path):
+    variable, kept = saved(tmp_path, [5, 10])
+    os.rename(tmp_path / "step-00000010", tmp_path / ".replaced-step-00000010-1")  # As if it had died then.
+    (tmp_path / ".writing-step-00000010-99999").mkdir()
+    assert kept.restore(to_train=False)["step"] == 5
+    assert len(os.listdir(tmp_path)) == 3
+    assert kept.restore()["step"] == 10
+    assert sorted(os.listdir(tmp_path)) == ["step-00000005", "step-00000010"]
+
+
 def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, caplog):
     variable, kept = saved(tmp_path, [5, 10, 20])
     damage(tmp_path, 20)

@@ -7,20 +7,29 @@ checkpoints/step-00001200/
 ```
 
 All of it is written into a folder of another name first, and read back. Where the file system can rename a folder in
-one step, that makes it visible; elsewhere (object stores) the files are written in place and COMMIT.json comes last.
+one step, that makes it visible; elsewhere (object stores) the files are written in place and COMMIT.json comes last,
+and a checkpoint that is written a second time, as only a damaged one is, is gone until then.
 """
 
 import json
 import os
-import re
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import google_crc32c
 import tensorflow as tf
 
-COMMIT_FILE = "COMMIT.json"
-_FOLDER = re.compile(r"step-(\d{8,})$")
-_UNFINISHED = re.compile(r"\.writing-step-\d{8,}-\d+$")
+from tpuloop.checkpoint.folders import (
+    COMMIT_FILE,
+    STEP_FOLDER,
+    clear_leftovers,
+    folder_name,
+    is_committed,
+    names_in,
+    put_in_place,
+    remove,
+    unfinished_folder,
+)
+
 _CHUNK = 1 << 22
 
 
@@ -28,19 +37,14 @@ class CheckpointError(RuntimeError):
     """A checkpoint that cannot be written or used; the message names its folder and what is wrong with it."""
 
 
-def folder_name(step: int) -> str:
-    """The name of a step's folder, which sorts like the step."""
-    return f"step-{step:08d}"
-
-
 def committed_steps(directory: str) -> List[int]:
     """The steps with a commit file, ascending. Does not look whether they are intact."""
     if not tf.io.gfile.isdir(directory):
         return []
     steps = []
-    for name in tf.io.gfile.listdir(directory):
-        match = _FOLDER.match(name.rstrip("/"))
-        if match and tf.io.gfile.exists(os.path.join(directory, match.group(0), COMMIT_FILE)):
+    for name in names_in(directory):
+        match = STEP_FOLDER.match(name)
+        if match and is_committed(os.path.join(directory, name)):
             steps.append(int(match.group(1)))
     return sorted(steps)
 
@@ -65,21 +69,19 @@ def write_committed(
     """
     final = os.path.join(directory, folder_name(step))
     in_place = "://" in directory
-    folder = final if in_place else os.path.join(directory, f".writing-{folder_name(step)}-{os.getpid()}")
-    _clear_unfinished(directory)
+    folder = final if in_place else unfinished_folder(directory, step)
+    clear_leftovers(directory)
     if in_place and tf.io.gfile.exists(folder):
-        delete(directory, step)
+        remove(folder)
     tf.io.gfile.makedirs(folder)
     try:
         write(folder)
-        files = {name: _describe(os.path.join(folder, name)) for name in sorted(tf.io.gfile.listdir(folder))}
+        files = {name: _describe(os.path.join(folder, name)) for name in names_in(folder)}
         commit = {**record, "step": step, "files": files}
         with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE), "w") as file:
             file.write(json.dumps(commit, indent=1, sort_keys=True))
         if not in_place:
-            if tf.io.gfile.exists(final):  # Not committed or damaged, or it would not be written again.
-                delete(directory, step)
-            tf.io.gfile.rename(folder, final)
+            put_in_place(folder, final)
     except BaseException:
         if tf.io.gfile.exists(folder) and not in_place:
             tf.io.gfile.rmtree(folder)
@@ -124,19 +126,8 @@ def read_commit(directory: str, step: int) -> Dict[str, Any]:
 
 
 def delete(directory: str, step: int) -> None:
-    """Deletes a step's folder, its commit file first, so that a half-deleted checkpoint is not seen."""
-    folder = os.path.join(directory, folder_name(step))
-    if tf.io.gfile.exists(os.path.join(folder, COMMIT_FILE)):
-        tf.io.gfile.remove(os.path.join(folder, COMMIT_FILE))
-    tf.io.gfile.rmtree(folder)
-
-
-def _clear_unfinished(directory: str) -> None:
-    """Deletes what a process that was killed while it wrote has left. Only one process writes into a run's folder."""
-    if tf.io.gfile.isdir(directory):
-        for name in tf.io.gfile.listdir(directory):
-            if _UNFINISHED.match(name.rstrip("/")):
-                tf.io.gfile.rmtree(os.path.join(directory, name))
+    """Deletes a step's folder."""
+    remove(os.path.join(directory, folder_name(step)))
 
 
 def _describe(path: str) -> Dict[str, Any]:

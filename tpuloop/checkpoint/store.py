@@ -7,11 +7,11 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from tpuloop.checkpoint import commit, retention
+from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
 from tpuloop.checkpoint.misfits import misfits, value_name
 
 logger = logging.getLogger("tpuloop")
 
-_PREFIX = "state"
 _NAMED_MISFITS = 5
 
 
@@ -67,6 +67,8 @@ class CheckpointStore:
         Raises:
           CheckpointError: where there are checkpoints and none is valid, or the newest does not fit the objects.
         """
+        if to_train:  # Others may look while the run goes on, and must not touch what it is writing.
+            clear_leftovers(self._directory)
         steps = commit.committed_steps(self._directory)
         for step in reversed(steps):
             try:
@@ -108,10 +110,10 @@ class CheckpointStore:
         return True
 
     def _write(self, folder: str) -> None:
-        self._checkpoint.write(os.path.join(folder, _PREFIX))
+        self._checkpoint.write(os.path.join(folder, PREFIX))
 
     def _read(self, folder: str, *, to_train: bool) -> None:
-        prefix = os.path.join(folder, _PREFIX)
+        prefix = os.path.join(folder, PREFIX)
         try:
             found = misfits(prefix, self._checkpoint)
             if found:
