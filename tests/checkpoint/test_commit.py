@@ -89,7 +89,7 @@ def test_what_a_killed_process_left_is_cleared_by_the_next_write(tmp_path):
 def test_uncommitted_folder_of_the_same_step_is_replaced(tmp_path):
     folder = tmp_path / folder_name(5)
     folder.mkdir()
-    (folder / "stale").write_text("stale")
+    (folder / "state.index").write_text("stale")
     write(tmp_path, 5)
     assert sorted(os.listdir(folder)) == ["COMMIT.json", "a", "empty"]
 
@@ -170,7 +170,7 @@ def text_of(directory, step):
 
 def deaths():
     """Numbers of calls at which a replacement can die, until it ends alive."""
-    return range(6)
+    return range(12)
 
 
 @pytest.mark.parametrize("call", deaths())
@@ -181,7 +181,7 @@ def test_a_death_at_any_point_of_a_replacement_loses_nothing(tmp_path, call, hea
     try:
         with dies_at(call):
             write(tmp_path, 10, write_state("new"))
-        assert call >= 3  # A replacement takes two renames and a deletion at least.
+        assert call >= 5  # A replacement takes two renames and three deletions at least.
         assert text_of(tmp_path, 10) == "new"
     except Dead:
         for step in committed_steps(str(tmp_path)):
@@ -249,6 +249,56 @@ def test_delete_takes_one_step_only(tmp_path):
     write(tmp_path, 10)
     delete(str(tmp_path), 5)
     assert os.listdir(tmp_path) == ["step-00000010"]
+
+
+def test_files_of_others_in_a_deleted_step_stay_and_make_no_checkpoint(tmp_path):
+    write(tmp_path, 5)
+    folder = tmp_path / folder_name(5)
+    (folder / "notes.txt").write_text("mine")
+    (folder / "plots").mkdir()
+    (folder / "plots" / "a").write_text("mine")
+    delete(str(tmp_path), 5)
+    assert sorted(os.listdir(folder)) == ["notes.txt", "plots"]
+    assert os.listdir(folder / "plots") == ["a"]
+    assert committed_steps(str(tmp_path)) == []
+
+
+def test_a_damaged_commit_file_names_nothing_and_our_own_names_are_deleted(tmp_path):
+    write(tmp_path, 5, write_state("state"))
+    folder = tmp_path / folder_name(5)
+    (folder / "COMMIT.json").write_text("{")
+    for name in ("state.txt", "my state.index"):
+        (folder / name).write_text("mine")
+    delete(str(tmp_path), 5)
+    assert sorted(os.listdir(folder)) == ["my state.index", "state.txt"]
+
+
+@pytest.mark.parametrize("call", deaths())
+def test_files_of_others_in_a_replaced_step_stay_whenever_the_process_dies(tmp_path, call):
+    write(tmp_path, 5, write_state("old"))
+    (tmp_path / folder_name(5) / "notes.txt").write_text("mine")
+    with contextlib.suppress(Dead), dies_at(call):
+        write(tmp_path, 5, write_state("new"))
+    clear_leftovers(str(tmp_path))
+    assert (tmp_path / folder_name(5) / "notes.txt").read_text() == "mine"
+    assert text_of(tmp_path, 5) in ("old", "new")
+    assert os.listdir(tmp_path) == [folder_name(5)]
+
+
+def test_files_of_others_in_a_step_of_an_object_store_stay_and_are_not_ours(tmp_path):
+    directory = f"ram://{tmp_path.name}/checkpoints"
+
+    def writer(folder):
+        with tf.io.gfile.GFile(f"{folder}/a", "w") as file:
+            file.write("abc")
+
+    write(directory, 5, writer)
+    with tf.io.gfile.GFile(f"{directory}/step-00000005/notes.txt", "w") as file:
+        file.write("mine")
+    for _ in range(2):
+        assert list(write(directory, 5, writer)["files"]) == ["a"]
+    delete(directory, 5)
+    assert tf.io.gfile.listdir(f"{directory}/step-00000005") == ["notes.txt"]
 
 
 def test_object_store_gets_its_files_in_place_and_the_commit_file_last(tmp_path):

@@ -68,6 +68,15 @@ def test_files_of_others_stay(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "step-00000010"])
 
 
+def test_files_of_others_in_an_old_step_stay(tmp_path):
+    variable, kept = saved(tmp_path, [5])
+    (tmp_path / "step-00000005" / "notes.txt").write_text("mine")
+    kept.save(10, {})
+    store(tmp_path, 1, variable=variable).save(15, {})
+    assert committed_steps(str(tmp_path)) == [15]
+    assert os.listdir(tmp_path / "step-00000005") == ["notes.txt"]
+
+
 def test_a_replaced_one_that_was_lost_from_sight_is_put_back_by_a_restart_only(tmp_path):
     variable, kept = saved(tmp_path, [5, 10])
     os.rename(tmp_path / "step-00000010", tmp_path / ".replaced-step-00000010-1")  # As if it had died then.

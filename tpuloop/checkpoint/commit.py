@@ -26,7 +26,7 @@ from tpuloop.checkpoint.folders import (
     is_committed,
     names_in,
     put_in_place,
-    remove,
+    remove_ours,
     unfinished_folder,
 )
 
@@ -72,11 +72,12 @@ def write_committed(
     folder = final if in_place else unfinished_folder(directory, step)
     clear_leftovers(directory)
     if in_place and tf.io.gfile.exists(folder):
-        remove(folder)
+        remove_ours(folder)
     tf.io.gfile.makedirs(folder)
+    others = names_in(folder)
     try:
         write(folder)
-        files = {name: _describe(os.path.join(folder, name)) for name in names_in(folder)}
+        files = {name: _describe(os.path.join(folder, name)) for name in names_in(folder) if name not in others}
         commit = {**record, "step": step, "files": files}
         with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE), "w") as file:
             file.write(json.dumps(commit, indent=1, sort_keys=True))
@@ -126,8 +127,8 @@ def read_commit(directory: str, step: int) -> Dict[str, Any]:
 
 
 def delete(directory: str, step: int) -> None:
-    """Deletes a step's folder."""
-    remove(os.path.join(directory, folder_name(step)))
+    """Deletes a step's checkpoint; files that others put into its folder stay, and it is a checkpoint no more."""
+    remove_ours(os.path.join(directory, folder_name(step)))
 
 
 def _describe(path: str) -> Dict[str, Any]:
