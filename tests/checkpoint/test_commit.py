@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tpuloop.checkpoint.commit import (
     CheckpointError,
+    amend,
     committed_steps,
     delete,
     folder_name,
@@ -28,8 +29,8 @@ def write_two_files(folder):
         pass
 
 
-def write(directory, step, writer=write_two_files, **record):
-    return write_committed(str(directory), step, write=writer, record=record)
+def write(directory, step, writer=write_two_files, check=None, **record):
+    return write_committed(str(directory), step, write=writer, record=record, check=check)
 
 
 def test_commit_file_holds_record_sizes_and_checksums(tmp_path):
@@ -73,6 +74,55 @@ def test_interrupted_write_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write(tmp_path, 10, interrupted)
     assert sorted(os.listdir(tmp_path)) == ["step-00000005"]
+
+
+def test_files_that_fail_their_check_are_not_committed(tmp_path):
+    def check(folder):
+        assert sorted(os.listdir(folder)) == ["a", "empty"]
+        raise CheckpointError("it differs")
+
+    write(tmp_path, 5)
+    for step in (5, 10):
+        with pytest.raises(CheckpointError, match="it differs"):
+            write(tmp_path, step, check=check)
+    assert os.listdir(tmp_path) == [folder_name(5)]
+    read_commit(str(tmp_path), 5)
+
+
+class Lossy(tf.io.gfile.GFile):
+    """Loses the end of what is written to it."""
+
+    def write(self, file_content):
+        super().write(file_content[:-1])
+
+
+def test_a_commit_file_that_reads_otherwise_is_an_error(tmp_path, monkeypatch):
+    write(tmp_path, 5, note="old")
+    monkeypatch.setattr(tf.io.gfile, "GFile", Lossy)
+    with pytest.raises(CheckpointError, match=r"COMMIT.json was read back and differs"):
+        write(tmp_path, 10)
+    with pytest.raises(CheckpointError, match=r"COMMIT.json.new was read back and differs"):
+        amend(str(tmp_path), 5, record={"note": "new"})
+    assert os.listdir(tmp_path) == [folder_name(5)]
+    assert read_commit(str(tmp_path), 5)["note"] == "old"
+
+
+def test_everything_is_on_the_disk_before_it_is_visible_and_the_folder_afterwards(tmp_path, monkeypatch):
+    events = []
+    fsync, rename = os.fsync, tf.io.gfile.rename
+
+    def watched_fsync(descriptor):
+        events.append(os.path.relpath(os.readlink(f"/proc/self/fd/{descriptor}"), tmp_path).split("/")[-1])
+        fsync(descriptor)
+
+    def watched_rename(*args):
+        events.append("renamed")
+        rename(*args)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(tf.io.gfile, "rename", watched_rename)
+    write(tmp_path, 5)
+    assert events == ["a", "empty", "COMMIT.json", f".writing-step-00000005-{os.getpid()}", "renamed", "."]
 
 
 def test_what_a_killed_process_left_is_cleared_by_the_next_write(tmp_path):

@@ -157,6 +157,46 @@ def test_a_write_that_fails_is_named_and_leaves_the_others(tmp_path):
     assert kept.restore()["step"] == 5
 
 
+@pytest.mark.parametrize("name", ["state.index", "state.data-00000-of-00001"])
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6])
+def test_a_bit_that_the_file_system_loses_is_found_by_the_save(tmp_path, monkeypatch, name, place):
+    values = tf.Variable(np.arange(1000, dtype=np.float32))
+    kept = store(tmp_path, values=values, text=tf.Variable("abc"), half=tf.Variable(tf.ones([3], tf.bfloat16)))
+    kept.save(5, {})
+    write = tf.train.Checkpoint.write
+
+    def lossy(self, prefix):
+        write(self, prefix)
+        path = os.path.join(os.path.dirname(prefix), name)
+        with open(path, "r+b") as file:
+            file.seek(int(place * os.path.getsize(path)))
+            (byte,) = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+
+    monkeypatch.setattr(tf.train.Checkpoint, "write", lossy)
+    with pytest.raises(CheckpointError, match=r"state was read back and differs from what was written"):
+        kept.save(10, {})
+    assert os.listdir(tmp_path) == ["step-00000005"]
+    values.assign(tf.zeros([1000]))
+    assert kept.restore()["step"] == 5
+    assert float(values[999]) == 999
+
+
+def test_large_state_is_read_back_in_groups(tmp_path, monkeypatch):
+    read, groups = tf.raw_ops.RestoreV2, []
+
+    def watched(**arguments):
+        groups.append([name.split("/")[1] for name in arguments["tensor_names"] if name.startswith("list")])
+        return read(**arguments)
+
+    monkeypatch.setattr(tf.raw_ops, "RestoreV2", watched)
+    monkeypatch.setattr("tpuloop.checkpoint.tensors._BYTES_AT_ONCE", 1000)
+    sizes = (100, 300, 20, 20, 20)
+    store(tmp_path, list=[tf.Variable(tf.zeros([size])) for size in sizes]).save(5, {})
+    assert groups == [["0"], ["1"], ["2", "3", "4"]]
+
+
 def model(units=(4, 2), optimizer="adam"):
     layers = [tf.keras.layers.Dense(count, name=f"layer{i}") for i, count in enumerate(units)]
     made = tf.keras.Sequential([tf.keras.Input([3]), *layers])

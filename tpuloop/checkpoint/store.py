@@ -9,6 +9,7 @@ import tensorflow as tf
 from tpuloop.checkpoint import commit, retention
 from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
 from tpuloop.checkpoint.misfits import misfits, value_name
+from tpuloop.checkpoint.tensors import check_tensors
 
 logger = logging.getLogger("tpuloop")
 
@@ -40,13 +41,13 @@ class CheckpointStore:
           record: plain JSON that `restore` gives back.
 
         Raises:
-          CheckpointError: where it cannot be written; earlier checkpoints are untouched.
+          CheckpointError: where it cannot be written or reads otherwise; earlier checkpoints are untouched.
         """
         try:
             if self._is_intact(step):
                 commit.amend(self._directory, step, record=record)
             else:
-                commit.write_committed(self._directory, step, write=self._write, record=record)
+                commit.write_committed(self._directory, step, write=self._write, record=record, check=self._check)
         except (OSError, tf.errors.OpError) as error:
             raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
         self._last = step
@@ -111,6 +112,9 @@ class CheckpointStore:
 
     def _write(self, folder: str) -> None:
         self._checkpoint.write(os.path.join(folder, PREFIX))
+
+    def _check(self, folder: str) -> None:
+        check_tensors(os.path.join(folder, PREFIX))
 
     def _read(self, folder: str, *, to_train: bool) -> None:
         prefix = os.path.join(folder, PREFIX)
