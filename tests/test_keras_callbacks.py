@@ -2,6 +2,7 @@
 
 import csv
 import os
+import time
 
 import numpy as np
 import pytest
@@ -305,6 +306,25 @@ def test_tensorboard_profiles_the_steps_it_names(tmp_path):
     loop.fit(batches(10), callbacks=[Watched(str(tmp_path), profile_batch=(3, 5))])
     assert seen == [("start", 2), ("stop", 5)]
     assert list(tmp_path.rglob("*.xplane.pb"))
+
+
+class Slow(TrainLoop):
+    """Each step takes 20 ms or a little more."""
+
+    def train_step(self, batch):
+        tf.numpy_function(lambda: time.sleep(0.02), [], [])
+        return super().train_step(batch)
+
+
+@pytest.mark.parametrize("steps_per_loop", [1, 10])
+def test_tensorboard_writes_the_rate_of_steps_and_not_of_calls(tmp_path, steps_per_loop):
+    loop = Slow(line(), settings=LoopSettings(steps_per_loop=steps_per_loop))
+    board = keras_callbacks.TensorBoard(str(tmp_path), update_freq=1, write_steps_per_second=True)
+    loop.fit(batches(30), callbacks=[board])
+    rates = scalars(tmp_path / "train")["batch_steps_per_second"]
+    assert [step for step, _ in rates] == list(range(steps_per_loop, 31, steps_per_loop))
+    # The first call compiles. A rate of calls would be 5 at most where each has 10 steps.
+    assert all(10 < rate <= 50 for _, rate in rates[1:])
 
 
 def open_files(directory):

@@ -5,6 +5,7 @@ miss theirs. The loop asks here where to stop, and sets the counters right. Read
 attributes it relies on.
 """
 
+import time
 from typing import Optional
 
 import tensorflow as tf
@@ -58,6 +59,9 @@ def after_call(callback: tf.keras.callbacks.Callback, step: int, *, batch: int, 
     """Before `on_train_batch_end(batch)` of a call of `steps` steps that ended after `step` steps."""
     if isinstance(callback, tf.keras.callbacks.TensorBoard):
         callback._global_train_batch = step
+        # With `write_steps_per_second` it takes the time since then for that of one step.
+        now = time.time()
+        callback._batch_start_time = now - (now - callback._batch_start_time) / steps
     if isinstance(callback, tf.keras.callbacks.ModelCheckpoint):
         # It adds up the distance to the batch it saw last, which is one short for the first call of a run.
         callback._last_batch_seen = batch - steps

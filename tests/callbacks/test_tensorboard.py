@@ -149,6 +149,24 @@ def test_learning_rate_variable_is_a_curve(tmp_path):
     ]
 
 
+def test_schedule_of_an_experimental_optimizer_is_no_constant_of_a_call(tmp_path):
+    class Own(tf.keras.Sequential):
+        def train_step(self, data):  # Reports no learning rate.
+            return super().train_step(data)
+
+    schedule = tf.keras.optimizers.schedules.PolynomialDecay(1.0, decay_steps=10, end_learning_rate=0.0)
+    model = compiled_model(cls=Own, optimizer=tf.keras.optimizers.experimental.SGD(schedule))
+    fit(tmp_path, steps=10, loop=TrainLoop(model, settings=LoopSettings(steps_per_loop=4)))
+    assert tags(tmp_path / "train") == {"loss", "accuracy"}
+
+
+def test_learning_rate_variable_of_an_experimental_optimizer_is_a_curve(tmp_path):
+    model = compiled_model(optimizer=tf.keras.optimizers.experimental.SGD(0.25))
+    fit(tmp_path, steps=3, loop=TrainLoop(model, settings=LoopSettings(steps_per_loop=2)))
+    points = scalars(tmp_path / "train", "learning_rate")
+    assert [(point.step, point.value) for point in points] == [(1, 0.25), (2, 0.25), (3, 0.25)]
+
+
 def test_evaluations_are_written_at_the_global_step(tmp_path):
     loop = fit(tmp_path, steps=20, eval_data=(X, Y), eval_every=10)
     points = scalars(tmp_path / "eval", "loss")

@@ -68,6 +68,25 @@ def test_files_of_others_stay(tmp_path):
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "step-00000010"])
 
 
+def test_files_of_others_in_an_old_step_stay(tmp_path):
+    variable, kept = saved(tmp_path, [5])
+    (tmp_path / "step-00000005" / "notes.txt").write_text("mine")
+    kept.save(10, {})
+    store(tmp_path, 1, variable=variable).save(15, {})
+    assert committed_steps(str(tmp_path)) == [15]
+    assert os.listdir(tmp_path / "step-00000005") == ["notes.txt"]
+
+
+def test_a_replaced_one_that_was_lost_from_sight_is_put_back_by_a_restart_only(tmp_path):
+    variable, kept = saved(tmp_path, [5, 10])
+    os.rename(tmp_path / "step-00000010", tmp_path / ".replaced-step-00000010-1")  # As if it had died then.
+    (tmp_path / ".writing-step-00000010-99999").mkdir()
+    assert kept.restore(to_train=False)["step"] == 5
+    assert len(os.listdir(tmp_path)) == 3
+    assert kept.restore()["step"] == 10
+    assert sorted(os.listdir(tmp_path)) == ["step-00000005", "step-00000010"]
+
+
 def test_a_damaged_one_is_named_and_the_one_before_is_used(tmp_path, caplog):
     variable, kept = saved(tmp_path, [5, 10, 20])
     damage(tmp_path, 20)
@@ -138,6 +157,46 @@ def test_a_write_that_fails_is_named_and_leaves_the_others(tmp_path):
     assert kept.restore()["step"] == 5
 
 
+@pytest.mark.parametrize("name", ["state.index", "state.data-00000-of-00001"])
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6])
+def test_a_bit_that_the_file_system_loses_is_found_by_the_save(tmp_path, monkeypatch, name, place):
+    values = tf.Variable(np.arange(1000, dtype=np.float32))
+    kept = store(tmp_path, values=values, text=tf.Variable("abc"), half=tf.Variable(tf.ones([3], tf.bfloat16)))
+    kept.save(5, {})
+    write = tf.train.Checkpoint.write
+
+    def lossy(self, prefix):
+        write(self, prefix)
+        path = os.path.join(os.path.dirname(prefix), name)
+        with open(path, "r+b") as file:
+            file.seek(int(place * os.path.getsize(path)))
+            (byte,) = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+
+    monkeypatch.setattr(tf.train.Checkpoint, "write", lossy)
+    with pytest.raises(CheckpointError, match=r"state was read back and differs from what was written"):
+        kept.save(10, {})
+    assert os.listdir(tmp_path) == ["step-00000005"]
+    values.assign(tf.zeros([1000]))
+    assert kept.restore()["step"] == 5
+    assert float(values[999]) == 999
+
+
+def test_large_state_is_read_back_in_groups(tmp_path, monkeypatch):
+    read, groups = tf.raw_ops.RestoreV2, []
+
+    def watched(**arguments):
+        groups.append([name.split("/")[1] for name in arguments["tensor_names"] if name.startswith("list")])
+        return read(**arguments)
+
+    monkeypatch.setattr(tf.raw_ops, "RestoreV2", watched)
+    monkeypatch.setattr("tpuloop.checkpoint.tensors._BYTES_AT_ONCE", 1000)
+    sizes = (100, 300, 20, 20, 20)
+    store(tmp_path, list=[tf.Variable(tf.zeros([size])) for size in sizes]).save(5, {})
+    assert groups == [["0"], ["1"], ["2", "3", "4"]]
+
+
 def model(units=(4, 2), optimizer="adam"):
     layers = [tf.keras.layers.Dense(count, name=f"layer{i}") for i, count in enumerate(units)]
     made = tf.keras.Sequential([tf.keras.Input([3]), *layers])
@@ -146,18 +205,69 @@ def model(units=(4, 2), optimizer="adam"):
     return made
 
 
-def test_another_shape_is_named(tmp_path):
-    store(tmp_path, model=model()).save(5, {})
-    with pytest.raises(
-        CheckpointError, match=r"step-00000005 does not fit this model: .*\(2,\).*\(3,\).*layer_with_weights-1"
-    ):
-        store(tmp_path, model=model((4, 3))).restore()
+def values(made):
+    return [value.numpy().copy() for value in made.variables + made.optimizer.variables()]
 
 
-def test_what_only_the_model_has_is_named(tmp_path):
+def misfit(directory, made):
+    """What is said about the newest checkpoint, which does not fit `made`; no value of `made` may change."""
+    before = values(made)
+    with pytest.raises(CheckpointError, match=r"step-00000005 does not fit this model: ") as error:
+        store(directory, model=made).restore()
+    for value, earlier in zip(values(made), before):
+        np.testing.assert_array_equal(value, earlier)
+    message = str(error.value)
+    assert "\n" not in message
+    return message.split("does not fit this model: ")[1].split("; ")
+
+
+def test_another_shape_is_named_and_nothing_is_overwritten(tmp_path):
     store(tmp_path, model=model()).save(5, {})
-    with pytest.raises(CheckpointError, match=r"step-00000005 does not fit this model: .*layer2"):
-        store(tmp_path, model=model((4, 2, 2))).restore()
+    layer, slots = "model/layer_with_weights-1", ".OPTIMIZER_SLOT/model/optimizer"
+    assert misfit(tmp_path, model((4, 3))) == [
+        f"{layer}/kernel has shape (4, 2) in the checkpoint and (4, 3) in the model",
+        f"{layer}/bias has shape (2,) in the checkpoint and (3,) in the model",
+        f"{layer}/kernel/{slots}/m has shape (4, 2) in the checkpoint and (4, 3) in the model",
+        f"{layer}/bias/{slots}/m has shape (2,) in the checkpoint and (3,) in the model",
+        f"{layer}/kernel/{slots}/v has shape (4, 2) in the checkpoint and (4, 3) in the model",
+        "and 1 more",
+    ]
+
+
+def test_what_only_the_model_has_is_named_and_nothing_is_overwritten(tmp_path):
+    store(tmp_path, model=model(optimizer="sgd")).save(5, {})
+    assert misfit(tmp_path, model((4, 2, 2), optimizer="sgd")) == [
+        "model/layer_with_weights-2/kernel is not in the checkpoint",
+        "model/layer_with_weights-2/bias is not in the checkpoint",
+    ]
+
+
+def test_the_state_of_another_optimizer_is_named_and_nothing_is_overwritten(tmp_path):
+    store(tmp_path, model=model(optimizer="sgd")).save(5, {})
+    found = misfit(tmp_path, model((4, 2)))
+    assert "model/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/model/optimizer/m is not in the checkpoint" in found
+
+
+def test_another_precision_is_named_and_nothing_is_overwritten(tmp_path):
+    store(tmp_path, pair=[tf.Variable(1.0), tf.Variable(2.0)]).save(5, {})
+    pair = [tf.Variable(0.0), tf.Variable(0.0, dtype=tf.float64)]
+    with pytest.raises(CheckpointError, match=r"model: pair/1 is float32 in the checkpoint and float64 in the model$"):
+        store(tmp_path, pair=pair).restore()
+    assert [float(value) for value in pair] == [0, 0]
+
+
+def test_state_of_several_replicas_and_of_half_precision_fits(tmp_path, runtimes):
+    def made(replicas):
+        tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+        with runtimes(replicas).scope():
+            return model()
+
+    first = made(2)
+    store(tmp_path, model=first).save(5, {})
+    second = made(4)
+    store(tmp_path, model=second).restore()
+    for value, expected in zip(second.get_weights(), first.get_weights()):
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_what_only_the_checkpoint_has_is_named(tmp_path, caplog):

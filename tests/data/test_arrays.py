@@ -104,6 +104,39 @@ def test_double_precision_becomes_single_as_in_keras():
     assert [leaf.dtype for leaf in source.element_spec] == [tf.float32, tf.float16, tf.int64]
 
 
+def test_arrays_are_copied_once_and_held_once(monkeypatch):
+    x, words = np.arange(12.0).reshape([6, 2]), np.array(["a", "b", "c", "d", "e", "f"])
+    source = ArraySource((x, words), shuffle=False)
+    constant, copied = tf.constant, []
+
+    def watched(value, *args, **kwargs):
+        copied.extend([value] if isinstance(value, np.ndarray) and len(value) == 6 else [])
+        return constant(value, *args, **kwargs)
+
+    monkeypatch.setattr(tf, "constant", watched)
+    for position in (0, 6):
+        (batch,) = source.batches(batch_size=6, seed=0, position=position).take(1)
+        np.testing.assert_array_equal(batch[0], np.arange(12).reshape([6, 2]))
+        ((one_pass, text),) = source.one_pass(batch_size=6)
+        np.testing.assert_array_equal(one_pass, np.arange(12).reshape([6, 2]))
+        assert b"".join(text.numpy()) == b"abcdef"
+        x += 100  # Not seen from the first use on.
+    assert len(copied) == 2
+    assert source.element_spec == (tf.TensorSpec([2]), tf.TensorSpec([], tf.string))
+    assert np.shares_memory(source.arrays[0], np.asarray(source._tensors()[0]))
+
+
+def test_tensors_that_a_graph_asks_for_first_serve_outside_it():
+    source = ArraySource(np.arange(4, dtype=np.float32), shuffle=False)
+
+    @tf.function
+    def first():
+        return source.one_pass(batch_size=4).reduce(0.0, lambda total, x: total + tf.reduce_sum(x))
+
+    assert float(first()) == 6
+    assert [list(batch.numpy()) for batch in source.one_pass(batch_size=4)] == [[0, 1, 2, 3]]
+
+
 @pytest.mark.parametrize(
     "arrays, message",
     [

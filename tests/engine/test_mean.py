@@ -38,6 +38,26 @@ def test_value_of_weight_zero_does_not_count_whatever_it_is(value):
     assert (float(total), float(weight)) == (1.0, 1.0)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_gradient_of_weight_zero_is_zero_whatever_the_value(value):
+    values = tf.constant([1.0, value])
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        total, _ = Mean(values, tf.constant([2.0, 0.0])).sums()
+    assert list(tape.gradient(total, values).numpy()) == [2.0, 0.0]
+
+
+def test_an_infinite_slope_at_weight_zero_needs_a_harmless_argument():
+    x, weights = tf.constant([1.0, 0.0]), tf.constant([1.0, 0.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        bare, _ = Mean(tf.math.log(x), weights).sums()
+        guarded, _ = Mean(tf.math.log(tf.where(weights > 0, x, 1.0)), weights).sums()
+    assert float(bare) == float(guarded) == 0.0
+    assert np.isnan(tape.gradient(bare, x)[1])
+    assert list(tape.gradient(guarded, x).numpy()) == [1.0, 0.0]
+
+
 @pytest.mark.parametrize("dtype", [tf.bfloat16, tf.float16])
 def test_thousand_ones_in_half_precision_add_up_to_thousand(dtype):
     total, weight = Mean(tf.ones([1000, 10], dtype), tf.ones([1000], dtype)).sums()

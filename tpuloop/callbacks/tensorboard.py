@@ -10,6 +10,7 @@ import tensorflow as tf
 from tpuloop.callbacks.event_file import EventFile, session_start
 from tpuloop.callbacks.step_counter import StepCounter
 from tpuloop.callbacks.step_summaries import step_summaries
+from tpuloop.engine.learning_rate import held_learning_rate, learning_rate_schedule
 from tpuloop.engine.trace import StepTrace
 from tpuloop.hooks import Callback
 
@@ -177,7 +178,8 @@ def _scalars(logs: Optional[Mapping[str, Any]]) -> Dict[str, float]:
 
 def _constant_learning_rate(model: tf.keras.Model) -> Optional[float]:
     """The learning rate where it is a variable; a schedule's is an output of each step."""
-    rate = getattr(getattr(model, "optimizer", None), "learning_rate", None)
-    if rate is None or isinstance(rate, tf.keras.optimizers.schedules.LearningRateSchedule):
+    optimizer = getattr(model, "optimizer", None)
+    rate = held_learning_rate(optimizer)
+    if rate is None or learning_rate_schedule(optimizer) is not None:
         return None
     return float(tf.convert_to_tensor(rate))

@@ -6,21 +6,32 @@ checkpoints/step-00001200/
   COMMIT.json                 its step, the size and CRC32C of every file, and what the run wants to remember
 ```
 
-All of it is written into a folder of another name first, and read back. Where the file system can rename a folder in
-one step, that makes it visible; elsewhere (object stores) the files are written in place and COMMIT.json comes last.
+All of it is written into a folder of another name first, and read back: `write_committed` says what is compared. Where
+the file system can rename a folder in one step, that makes it visible; elsewhere (object stores) the files are written
+in place and COMMIT.json comes last, and a checkpoint that is written a second time, as only a damaged one is, is gone
+until then.
 """
 
 import json
 import os
-import re
 from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import google_crc32c
 import tensorflow as tf
 
-COMMIT_FILE = "COMMIT.json"
-_FOLDER = re.compile(r"step-(\d{8,})$")
-_UNFINISHED = re.compile(r"\.writing-step-\d{8,}-\d+$")
+from tpuloop.checkpoint.durable import to_disk
+from tpuloop.checkpoint.folders import (
+    COMMIT_FILE,
+    STEP_FOLDER,
+    clear_leftovers,
+    folder_name,
+    is_committed,
+    names_in,
+    put_in_place,
+    remove_ours,
+    unfinished_folder,
+)
+
 _CHUNK = 1 << 22
 
 
@@ -28,58 +39,70 @@ class CheckpointError(RuntimeError):
     """A checkpoint that cannot be written or used; the message names its folder and what is wrong with it."""
 
 
-def folder_name(step: int) -> str:
-    """The name of a step's folder, which sorts like the step."""
-    return f"step-{step:08d}"
-
-
 def committed_steps(directory: str) -> List[int]:
     """The steps with a commit file, ascending. Does not look whether they are intact."""
     if not tf.io.gfile.isdir(directory):
         return []
     steps = []
-    for name in tf.io.gfile.listdir(directory):
-        match = _FOLDER.match(name.rstrip("/"))
-        if match and tf.io.gfile.exists(os.path.join(directory, match.group(0), COMMIT_FILE)):
+    for name in names_in(directory):
+        match = STEP_FOLDER.match(name)
+        if match and is_committed(os.path.join(directory, name)):
             steps.append(int(match.group(1)))
     return sorted(steps)
 
 
 def write_committed(
-    directory: str, step: int, *, write: Callable[[str], None], record: Mapping[str, Any]
+    directory: str,
+    step: int,
+    *,
+    write: Callable[[str], None],
+    record: Mapping[str, Any],
+    check: Optional[Callable[[str], None]] = None,
 ) -> Dict[str, Any]:
-    """Writes a checkpoint and commits it.
+    """Writes a checkpoint, reads it back and commits it.
+
+    Before it is committed, everything is on the disk where the file system is local, and has been read again, from
+    the disk where the system lets go of its own copy. Three things are compared: the files with what was in memory, by
+    `check`; the commit file with its text; and, when the checkpoint is used, every file with the size and CRC32C
+    that was read here.
 
     Args:
       directory: the folder of all checkpoints; made if it is missing.
       step: steps done.
       write: given a folder, writes the files into it.
       record: plain JSON to keep in the commit file.
+      check: given the folder, reads the files and raises CheckpointError where they do not hold what was to be written.
 
     Returns:
       What the commit file holds.
 
     Raises:
-      CheckpointError: where a file cannot be read back.
+      CheckpointError: where a file cannot be read back or differs; nothing is committed then.
       OSError, tf.errors.OpError: where it cannot be written.
     """
     final = os.path.join(directory, folder_name(step))
     in_place = "://" in directory
-    folder = final if in_place else os.path.join(directory, f".writing-{folder_name(step)}-{os.getpid()}")
-    _clear_unfinished(directory)
+    folder = final if in_place else unfinished_folder(directory, step)
+    clear_leftovers(directory)
     if in_place and tf.io.gfile.exists(folder):
-        delete(directory, step)
+        remove_ours(folder)
     tf.io.gfile.makedirs(folder)
+    others = names_in(folder)
     try:
         write(folder)
-        files = {name: _describe(os.path.join(folder, name)) for name in sorted(tf.io.gfile.listdir(folder))}
-        commit = {**record, "step": step, "files": files}
-        with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE), "w") as file:
-            file.write(json.dumps(commit, indent=1, sort_keys=True))
+        names = [name for name in names_in(folder) if name not in others]
         if not in_place:
-            if tf.io.gfile.exists(final):  # Not committed or damaged, or it would not be written again.
-                delete(directory, step)
-            tf.io.gfile.rename(folder, final)
+            for name in names:
+                to_disk(os.path.join(folder, name))
+        files = {name: _describe(os.path.join(folder, name)) for name in names}
+        if check is not None:
+            check(folder)
+        commit = {**record, "step": step, "files": files}
+        _write_text(os.path.join(folder, COMMIT_FILE), _as_text(commit))
+        if not in_place:
+            to_disk(folder)
+            put_in_place(folder, final)
+            to_disk(directory)
     except BaseException:
         if tf.io.gfile.exists(folder) and not in_place:
             tf.io.gfile.rmtree(folder)
@@ -92,12 +115,11 @@ def amend(directory: str, step: int, *, record: Mapping[str, Any]) -> None:
     path = os.path.join(directory, folder_name(step), COMMIT_FILE)
     with tf.io.gfile.GFile(path) as file:
         commit = json.loads(file.read())
-    text = json.dumps({**record, "step": step, "files": commit["files"]}, indent=1, sort_keys=True)
     fresh = path if "://" in directory else f"{path}.new"
-    with tf.io.gfile.GFile(fresh, "w") as file:
-        file.write(text)
+    _write_text(fresh, _as_text({**record, "step": step, "files": commit["files"]}))
     if fresh != path:
         tf.io.gfile.rename(fresh, path, overwrite=True)
+        to_disk(os.path.dirname(path))
 
 
 def read_commit(directory: str, step: int) -> Dict[str, Any]:
@@ -124,19 +146,27 @@ def read_commit(directory: str, step: int) -> Dict[str, Any]:
 
 
 def delete(directory: str, step: int) -> None:
-    """Deletes a step's folder, its commit file first, so that a half-deleted checkpoint is not seen."""
-    folder = os.path.join(directory, folder_name(step))
-    if tf.io.gfile.exists(os.path.join(folder, COMMIT_FILE)):
-        tf.io.gfile.remove(os.path.join(folder, COMMIT_FILE))
-    tf.io.gfile.rmtree(folder)
+    """Deletes a step's checkpoint; files that others put into its folder stay, and it is a checkpoint no more."""
+    remove_ours(os.path.join(directory, folder_name(step)))
 
 
-def _clear_unfinished(directory: str) -> None:
-    """Deletes what a process that was killed while it wrote has left. Only one process writes into a run's folder."""
-    if tf.io.gfile.isdir(directory):
-        for name in tf.io.gfile.listdir(directory):
-            if _UNFINISHED.match(name.rstrip("/")):
-                tf.io.gfile.rmtree(os.path.join(directory, name))
+def _as_text(commit: Mapping[str, Any]) -> str:
+    return json.dumps(commit, indent=1, sort_keys=True)
+
+
+def _write_text(path: str, text: str) -> None:
+    """Writes a commit file, to the disk where it is local, and reads it back.
+
+    Raises:
+      CheckpointError: where it reads otherwise.
+    """
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(text)
+    if "://" not in path:
+        to_disk(path)
+    with tf.io.gfile.GFile(path) as file:
+        if file.read() != text:
+            raise CheckpointError(f"{path} was read back and differs from what was written")
 
 
 def _describe(path: str) -> Dict[str, Any]:

@@ -7,10 +7,13 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 import tensorflow as tf
 
 from tpuloop.checkpoint import commit, retention
+from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
+from tpuloop.checkpoint.misfits import misfits, value_name
+from tpuloop.checkpoint.tensors import check_tensors
 
 logger = logging.getLogger("tpuloop")
 
-_PREFIX = "state"
+_NAMED_MISFITS = 5
 
 
 class CheckpointStore:
@@ -38,13 +41,13 @@ class CheckpointStore:
           record: plain JSON that `restore` gives back.
 
         Raises:
-          CheckpointError: where it cannot be written; earlier checkpoints are untouched.
+          CheckpointError: where it cannot be written or reads otherwise; earlier checkpoints are untouched.
         """
         try:
             if self._is_intact(step):
                 commit.amend(self._directory, step, record=record)
             else:
-                commit.write_committed(self._directory, step, write=self._write, record=record)
+                commit.write_committed(self._directory, step, write=self._write, record=record, check=self._check)
         except (OSError, tf.errors.OpError) as error:
             raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
         self._last = step
@@ -56,7 +59,8 @@ class CheckpointStore:
     def restore(self, *, to_train: bool = True) -> Optional[Dict[str, Any]]:
         """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
 
-        A checkpoint that is damaged is named in a warning, and the one before it is used.
+        A checkpoint that is damaged is named in a warning, and the one before it is used. One that does not fit is
+        an error, and leaves every object as it was.
 
         Args:
           to_train: False leaves out what only training needs, such as the optimizer's state, where it was not built.
@@ -64,6 +68,8 @@ class CheckpointStore:
         Raises:
           CheckpointError: where there are checkpoints and none is valid, or the newest does not fit the objects.
         """
+        if to_train:  # Others may look while the run goes on, and must not touch what it is writing.
+            clear_leftovers(self._directory)
         steps = commit.committed_steps(self._directory)
         for step in reversed(steps):
             try:
@@ -105,11 +111,19 @@ class CheckpointStore:
         return True
 
     def _write(self, folder: str) -> None:
-        self._checkpoint.write(os.path.join(folder, _PREFIX))
+        self._checkpoint.write(os.path.join(folder, PREFIX))
+
+    def _check(self, folder: str) -> None:
+        check_tensors(os.path.join(folder, PREFIX))
 
     def _read(self, folder: str, *, to_train: bool) -> None:
+        prefix = os.path.join(folder, PREFIX)
         try:
-            status = self._checkpoint.read(os.path.join(folder, _PREFIX))
+            found = misfits(prefix, self._checkpoint)
+            if found:
+                more = [f"and {len(found) - _NAMED_MISFITS} more"] if len(found) > _NAMED_MISFITS else []
+                raise ValueError("; ".join(found[:_NAMED_MISFITS] + more))
+            status = self._checkpoint.read(prefix)
             status.assert_existing_objects_matched()
             if not to_train:
                 status.expect_partial()
@@ -126,7 +140,7 @@ def _unused(status: Any) -> List[str]:
     """The names in a checkpoint that belong to no object. TensorFlow tells only whether there are any."""
     restored = status._checkpoint
     return [
-        attribute.checkpoint_key.split("/.ATTRIBUTES")[0]
+        value_name(attribute.checkpoint_key)
         for number, node in enumerate(restored.object_graph_proto.nodes)
         for attribute in node.attributes
         if restored.object_by_proto_id.get(number) is None

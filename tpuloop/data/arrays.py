@@ -22,7 +22,8 @@ class ArraySource(Source):
 
     Args:
       arrays: nested arrays or tensors, such as `(x, y)` or `(x, y, sample_weight)` or `({"ids": ...}, y)`; the first
-        dimension of each counts the examples. Those of float64 become float32 (Keras's floatx), as in Keras.
+        dimension of each counts the examples. Those of float64 become float32 (Keras's floatx), as in Keras. They
+        are copied at the first use, once for all; what changes in them later is not seen.
       shuffle: False keeps the stored order in every epoch.
 
     Raises:
@@ -41,6 +42,7 @@ class ArraySource(Source):
         if lengths[0] > np.iinfo(np.int32).max:
             raise DataError(f"{lengths[0]} examples are more than the 2**31 - 1 that can be shuffled")
         self._arrays = arrays
+        self._made: Any = None  # Their tensors, from the first use on.
         self._size = lengths[0]
         self._shuffle = shuffle
 
@@ -96,9 +98,13 @@ class ArraySource(Source):
         return tf.data.Dataset.from_tensor_slices(self._tensors()).batch(batch_size)
 
     def _tensors(self) -> Any:
-        # On the host: a data pipeline runs there, and arrays need not fit into an accelerator's memory.
-        with tf.device("CPU:0"):
-            return tf.nest.map_structure(tf.constant, self._arrays)
+        if self._made is None:
+            # On the host: a data pipeline runs there, and arrays need not fit into an accelerator's memory.
+            with tf.init_scope(), tf.device("CPU:0"):
+                self._made = tf.nest.map_structure(tf.constant, self._arrays)
+            # They show the tensors' own memory, so that nothing is held twice.
+            self._arrays = tf.nest.map_structure(np.asarray, self._made)
+        return self._made
 
 
 def epoch_orders(epochs: tf.Tensor, *, seed: int, size: int) -> tf.Tensor:

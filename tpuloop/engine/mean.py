@@ -15,7 +15,10 @@ class Mean:
     Args:
       values: any shape; the first dimension is the replica's batch. A scalar counts as one element per replica.
       weights: broadcast over the trailing dimensions of `values`, or None where every element counts 1.
-        Elements of weight 0 do not count at all, not even where their value is NaN.
+        Elements of weight 0 do not count in the mean, not even where their value is NaN. Their gradient is 0 on its
+        way into what computed them; where that has an infinite slope, as `tf.math.log` at 0, it makes 0 * inf = NaN
+        of it, in the gradient of every variable behind. Only who computes the values can prevent that, with a
+        harmless argument: `tf.math.log(tf.where(weights > 0, x, 1.0))`, and not a `tf.where` after the logarithm.
     """
 
     def __init__(self, values: tf.Tensor, weights: Optional[tf.Tensor] = None):

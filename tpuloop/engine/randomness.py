@@ -27,7 +27,7 @@ class StepSeed:
     @classmethod
     def of(cls, seed: int, step: tf.Tensor, replica: tf.Tensor) -> "StepSeed":
         """The seed that the run's seed, the step and the replica give."""
-        # Two 32-bit words, so that every 64-bit seed gives streams of its own.
+        # Two 31-bit words, which int32 holds without its sign, so that every 62-bit seed gives streams of its own.
         words = tf.constant([seed & 0x7FFFFFFF, (seed >> 31) & 0x7FFFFFFF], tf.int32)
         fold = tf.random.experimental.stateless_fold_in
         return cls(fold(fold(words, tf.cast(step, tf.int32)), tf.cast(replica, tf.int32)))
