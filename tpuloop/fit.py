@@ -108,6 +108,8 @@ class Fit:
             self._hooks.history.on_train_begin()
             self._stop.run_ended(stopped=False)
             return self._hooks.history
+        if self._store is not None:
+            self._store.prepare()
         self._stop.run_begins()
         self._model.stop_training = False
         failed, complete = True, False

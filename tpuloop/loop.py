@@ -18,6 +18,7 @@ from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.autograph import converted
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
 from tpuloop.engine.host_variable import host_variable
+from tpuloop.engine.learning_rate import learning_rate_schedule
 from tpuloop.engine.mean import Mean
 from tpuloop.engine.metrics import distinct, results_by_name
 from tpuloop.engine.nested import layers_within
@@ -154,9 +155,9 @@ class TrainLoop(tf.Module):
         if self._uses_own_step("train_step"):
             return _as_float32(converted(self.model.train_step)(batch))
         outputs: Dict[str, Any] = {}
-        rate = getattr(self.optimizer, "learning_rate", None)
-        if isinstance(rate, tf.keras.optimizers.schedules.LearningRateSchedule):
-            outputs["learning_rate"] = rate(self.optimizer.iterations)
+        schedule = learning_rate_schedule(self.optimizer)
+        if schedule is not None:
+            outputs["learning_rate"] = schedule(self.optimizer.iterations)
         if self.settings.accumulate_steps > 1:
             means, norm = accumulated_update(
                 batch,

@@ -5,6 +5,8 @@ import itertools
 import json
 import os
 import shutil
+import subprocess
+import sys
 
 import google_crc32c
 import pytest
@@ -12,7 +14,6 @@ import tensorflow as tf
 
 from tpuloop.checkpoint.commit import (
     CheckpointError,
-    amend,
     committed_steps,
     delete,
     folder_name,
@@ -101,8 +102,6 @@ def test_a_commit_file_that_reads_otherwise_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(tf.io.gfile, "GFile", Lossy)
     with pytest.raises(CheckpointError, match=r"COMMIT.json was read back and differs"):
         write(tmp_path, 10)
-    with pytest.raises(CheckpointError, match=r"COMMIT.json.new was read back and differs"):
-        amend(str(tmp_path), 5, record={"note": "new"})
     assert os.listdir(tmp_path) == [folder_name(5)]
     assert read_commit(str(tmp_path), 5)["note"] == "old"
 
@@ -126,7 +125,7 @@ def test_everything_is_on_the_disk_before_it_is_visible_and_the_folder_afterward
 
 
 def test_what_a_killed_process_left_is_cleared_by_the_next_write(tmp_path):
-    half = tmp_path / ".writing-step-00000010-99999"
+    half = tmp_path / ".writing-step-00000010-999999999"
     half.mkdir()
     (half / "a").write_text("half")
     (tmp_path / ".writing-notes").mkdir()
@@ -376,3 +375,28 @@ def test_object_store_gets_its_files_in_place_and_the_commit_file_last(tmp_path)
     assert committed_steps(directory) == [5]
     write(directory, 10, writer)
     assert committed_steps(directory) == [5, 10]
+
+
+def test_what_another_living_process_writes_is_left_alone(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        theirs = tmp_path / f".writing-step-00000010-{other.pid}"
+        theirs.mkdir()
+        write(tmp_path, 5)
+        assert theirs.exists()
+        other.stdin.close()
+        other.wait()
+        write(tmp_path, 6)
+        assert not theirs.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"step": 99}, {"files": {}}, {"files": None}, {"step": None}],
+    ids=["step", "no file", "no files", "none"],
+)
+def test_a_commit_file_that_cannot_be_true_is_damaged(tmp_path, change):
+    write(tmp_path, 5)
+    path = tmp_path / folder_name(5) / "COMMIT.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(CheckpointError, match="its COMMIT.json cannot be read"):
+        read_commit(str(tmp_path), 5)

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tpuloop.checkpoint.commit import CheckpointError, committed_steps
 from tpuloop.checkpoint.store import CheckpointStore
+from tpuloop.errors import UsageError
 
 
 def store(directory, keep=3, **objects):
@@ -80,7 +81,7 @@ def test_files_of_others_in_an_old_step_stay(tmp_path):
 def test_a_replaced_one_that_was_lost_from_sight_is_put_back_by_a_restart_only(tmp_path):
     variable, kept = saved(tmp_path, [5, 10])
     os.rename(tmp_path / "step-00000010", tmp_path / ".replaced-step-00000010-1")  # As if it had died then.
-    (tmp_path / ".writing-step-00000010-99999").mkdir()
+    (tmp_path / ".writing-step-00000010-999999999").mkdir()
     assert kept.restore(to_train=False)["step"] == 5
     assert len(os.listdir(tmp_path)) == 3
     assert kept.restore()["step"] == 10
@@ -128,13 +129,30 @@ def test_a_damaged_step_that_is_reached_again_is_written_again(tmp_path):
     assert float(variable) == 100
 
 
-def test_of_an_intact_step_only_the_record_is_written_again(tmp_path):
+def test_a_step_that_is_saved_again_holds_what_it_was_saved_with_last(tmp_path):
     variable, kept = saved(tmp_path, [5, 10])
-    for again in (kept, store(tmp_path, variable=variable)):
-        variable.assign(100)
-        again.save(10, {"note": "new"})
-        assert (kept.restore()["note"], float(variable)) == ("new", 10)
-        assert sorted(os.listdir(tmp_path / "step-00000010")) == sorted(["COMMIT.json", *state_files(tmp_path, 10)])
+    for value, again in ((100, kept), (200, store(tmp_path, variable=variable))):
+        variable.assign(value)
+        again.save(10, {"note": f"new {value}"})
+        variable.assign(0)
+        assert (kept.restore()["note"], float(variable)) == (f"new {value}", value)
+
+
+@pytest.mark.parametrize("there", ["file", "file above", "dangling link"])
+def test_a_folder_that_cannot_be_written_is_found_out_beforehand(tmp_path, there):
+    folder = tmp_path / "run" / "checkpoints"
+    if there == "file above":
+        (tmp_path / "run").touch()
+    else:
+        (tmp_path / "run").mkdir()
+        folder.touch() if there == "file" else folder.symlink_to(tmp_path / "nowhere" / "at all")
+    with pytest.raises(UsageError, match="cannot write checkpoints to .*: .*; give another workdir"):
+        store(folder, variable=tf.Variable(1.0)).prepare()
+
+
+def test_preparing_leaves_nothing_behind(tmp_path):
+    store(tmp_path / "new", variable=tf.Variable(1.0)).prepare()
+    assert list((tmp_path / "new").iterdir()) == []
 
 
 def test_damaged_later_ones_do_not_push_out_what_is_saved_now(tmp_path):

@@ -110,18 +110,6 @@ def write_committed(
     return commit
 
 
-def amend(directory: str, step: int, *, record: Mapping[str, Any]) -> None:
-    """Replaces what the run wanted to remember at a committed step, and leaves its files alone."""
-    path = os.path.join(directory, folder_name(step), COMMIT_FILE)
-    with tf.io.gfile.GFile(path) as file:
-        commit = json.loads(file.read())
-    fresh = path if "://" in directory else f"{path}.new"
-    _write_text(fresh, _as_text({**record, "step": step, "files": commit["files"]}))
-    if fresh != path:
-        tf.io.gfile.rename(fresh, path, overwrite=True)
-        to_disk(os.path.dirname(path))
-
-
 def read_commit(directory: str, step: int) -> Dict[str, Any]:
     """The commit file of a step, after comparing every file with it.
 
@@ -133,6 +121,8 @@ def read_commit(directory: str, step: int) -> Dict[str, Any]:
         with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE)) as file:
             commit = json.loads(file.read())
         expected = commit["files"].items()
+        if commit["step"] != step or not expected:
+            raise ValueError("it is of another step, or names no file")
     except (OSError, tf.errors.OpError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{folder}: its {COMMIT_FILE} cannot be read ({type(error).__name__})") from error
     for name, description in expected:

@@ -20,7 +20,7 @@ COMMIT_FILE = "COMMIT.json"
 PREFIX = "state"
 STEP_FOLDER = re.compile(r"step-(\d{8,})$")
 
-_UNFINISHED = re.compile(r"\.writing-step-\d{8,}-\d+$")
+_UNFINISHED = re.compile(r"\.writing-step-\d{8,}-(\d+)$")
 _REPLACED = re.compile(r"\.replaced-(step-\d{8,})-\d+$")
 # Also without a commit file to name them: a write or a deletion may have ended halfway. The second line is what
 # TensorFlow leaves of a save that did not end.
@@ -94,11 +94,24 @@ def clear_leftovers(directory: str) -> None:
         return
     for name in names_in(directory):
         path = os.path.join(directory, name)
-        replaced = _REPLACED.match(name)
-        if _UNFINISHED.match(name):
+        unfinished, replaced = _UNFINISHED.match(name), _REPLACED.match(name)
+        if unfinished and not _is_another_process(int(unfinished.group(1))):
             _or_warn(tf.io.gfile.rmtree, path)
         elif replaced:
             _or_warn(_settle, path, os.path.join(directory, replaced.group(1)))
+
+
+def _is_another_process(number: int) -> bool:
+    """Whether a process of that number runs here, beside this one, and may still be writing."""
+    if number == os.getpid():
+        return False
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # Somebody else's.
+        pass
+    return True
 
 
 def _settle(aside: str, final: str) -> None:

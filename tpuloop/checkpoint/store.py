@@ -10,6 +10,7 @@ from tpuloop.checkpoint import commit, retention
 from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
 from tpuloop.checkpoint.misfits import misfits, value_name
 from tpuloop.checkpoint.tensors import check_tensors
+from tpuloop.errors import UsageError
 
 logger = logging.getLogger("tpuloop")
 
@@ -30,12 +31,29 @@ class CheckpointStore:
         self._checkpoint = tf.train.Checkpoint(**objects)
         self._keep = keep
         self._restored: Optional[Tuple[str, Any]] = None  # Until `name_unused`: the folder and TensorFlow's status.
-        self._last: Optional[int] = None  # The step saved last, which need not be read again.
+
+    def prepare(self) -> None:
+        """Makes the folder and writes to it, so that a run does not find out at its first save that it cannot.
+
+        Raises:
+          UsageError: where it cannot be written to.
+        """
+        probe = os.path.join(self._directory, f".probe-{os.getpid()}")
+        try:
+            tf.io.gfile.makedirs(self._directory)
+            with tf.io.gfile.GFile(probe, "w") as file:
+                file.write("probe")
+            tf.io.gfile.remove(probe)
+        except (OSError, tf.errors.OpError) as error:
+            problem = " ".join(str(error).split())
+            raise UsageError(
+                f"cannot write checkpoints to {self._directory}: {problem}; give another workdir"
+            ) from error
 
     def save(self, step: int, record: Mapping[str, Any]) -> None:
         """Writes and commits the state after `step` steps, then deletes old ones.
 
-        Where an intact checkpoint of the step is there already, only its record is brought up to date.
+        A checkpoint of the step that is there already is replaced: callbacks may have changed the state since.
 
         Args:
           record: plain JSON that `restore` gives back.
@@ -44,13 +62,9 @@ class CheckpointStore:
           CheckpointError: where it cannot be written or reads otherwise; earlier checkpoints are untouched.
         """
         try:
-            if self._is_intact(step):
-                commit.amend(self._directory, step, record=record)
-            else:
-                commit.write_committed(self._directory, step, write=self._write, record=record, check=self._check)
+            commit.write_committed(self._directory, step, write=self._write, record=record, check=self._check)
         except (OSError, tf.errors.OpError) as error:
             raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
-        self._last = step
         # Later ones are damaged, or the run would have gone on from there: they must not push this one out.
         steps = [other for other in commit.committed_steps(self._directory) if other <= step]
         for old in retention.to_delete(steps, keep=self._keep):
@@ -99,16 +113,6 @@ class CheckpointStore:
         unused = _unused(status)
         if unused:
             logger.warning("%s holds values that nothing takes: %s", folder, ", ".join(unused))
-
-    def _is_intact(self, step: int) -> bool:
-        if step not in commit.committed_steps(self._directory):
-            return False
-        if step != self._last:
-            try:
-                commit.read_commit(self._directory, step)
-            except commit.CheckpointError:
-                return False
-        return True
 
     def _write(self, folder: str) -> None:
         self._checkpoint.write(os.path.join(folder, PREFIX))

@@ -4,6 +4,8 @@ from typing import Optional, Tuple
 
 import tensorflow as tf
 
+from tpuloop.errors import UsageError
+
 
 class Mean:
     """Weighted values; their mean is taken over every replica's elements at once.
@@ -36,7 +38,7 @@ class Mean:
           ValueError: for a scalar, whose rows can no longer be told apart.
         """
         if self.values.shape.rank == 0:
-            raise ValueError(
+            raise UsageError(
                 "a scalar cannot be averaged exactly over a padded batch: "
                 "return one value per example, Mean(values) with values of shape [batch, ...]"
             )
