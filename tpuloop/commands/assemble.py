@@ -20,7 +20,7 @@ def load_data(recipe: Recipe) -> DataSets:
     """The data that a recipe names: a data set of ours, or what the user's function gives (a DataSets, or a pair).
 
     Raises:
-      UsageError: for a name or argument that does not exist.
+      UsageError: for a name or argument that does not exist, or a file that cannot be read.
     """
     name = recipe.data["name"]
     if ":" in name:
@@ -29,8 +29,24 @@ def load_data(recipe: Recipe) -> DataSets:
         check_choice("data", name, DATA_SETS)
         function = DATA_SETS[name]
     given = {key: value for key, value in recipe.data.items() if key != "name"}
-    data = function(**checked_arguments(function, given, what=f"data {name!r}"))
-    return as_data_sets(data, what=f"data {name!r}")
+    arguments = checked_arguments(function, given, what=f"data {name!r}")
+    return called_data(lambda: function(**arguments), what=f"data {name!r}")
+
+
+def called_data(function: Callable[[], Any], *, what: str) -> DataSets:
+    """What a function of the user's returns, as DataSets.
+
+    Raises:
+      UsageError: where it returns anything else, or a file of it cannot be read.
+    """
+    try:
+        return as_data_sets(function(), what=what)
+    except OSError as error:
+        reason = error.strerror if error.filename and error.strerror else str(error) or type(error).__name__
+        file = f"{error.filename}: " if error.filename else ""
+        raise UsageError(f"{what} cannot be read: {file}{reason}") from error
+    except tf.errors.NotFoundError as error:
+        raise UsageError(f"{what} cannot be read: {error.message.splitlines()[0]}") from error
 
 
 def as_data_sets(data: Any, *, what: str) -> DataSets:
@@ -75,8 +91,20 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         else:
             tasks = importlib.import_module("tpuloop.models.tasks")
             chosen = tasks.TASKS[task]
+            _check_classes(model, data)
             model.compile(make_optimizer(recipe.optimizer), loss=chosen.loss(), metrics=chosen.metrics())
     return model
+
+
+def _check_classes(model: tf.keras.Model, data: DataSets) -> None:
+    """Refuses a classifier that has no output for some class of the data."""
+    classes = data.model_arguments.get("num_classes")
+    shape = model.output_shape if model.built else None
+    outputs = shape[-1] if isinstance(shape, tuple) else None
+    if isinstance(classes, int) and isinstance(outputs, int) and outputs < classes:
+        raise UsageError(
+            f"the data has {classes} classes, and the model {model.name!r} has {outputs} outputs: give it one for each"
+        )
 
 
 def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool) -> tf.keras.Model:

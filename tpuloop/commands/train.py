@@ -94,7 +94,14 @@ def _set_up(
     logger.info("devices: %s", runtime.why)
 
     assemble.prepare(recipe)
-    data_sets = assemble.load_data(recipe) if data is None else assemble.as_data_sets(data(recipe), what="data()")
+    data_sets = (
+        assemble.load_data(recipe) if data is None else assemble.called_data(lambda: data(recipe), what="data()")
+    )
+    if recipe.eval_every is not None and data_sets.evaluation is None:
+        raise UsageError(
+            f"eval_every is {recipe.eval_every}, and the data has nothing held out to evaluate on: "
+            "leave it out (--config.eval_every=None)"
+        )
     asked = FLAGS.optimizer is not None or FLAGS.learning_rate is not None or recipe.optimizer != Recipe().optimizer
     if model is None:
         network = assemble.build_model(recipe, data_sets, runtime, optimizer_asked=asked)
@@ -138,7 +145,7 @@ def _fit(job: _Job) -> int:
             steps=recipe.steps,
             batch_size=_batch_size(data_sets.train, recipe.global_batch),
             eval_data=data_sets.evaluation,
-            eval_every=recipe.eval_every if data_sets.evaluation is not None else None,
+            eval_every=recipe.eval_every,
             callbacks=callbacks,
         )
     step = int(loop.step.numpy())
