@@ -122,12 +122,6 @@ def test_an_integer_is_a_number_for_an_optimizer():
     assert make_optimizer({"name": "adamw", "clipnorm": None}).clipnorm is None
 
 
-def test_a_model_may_have_more_outputs_than_the_data_has_classes(runtimes):
-    recipe = make_recipe({"model": {"num_classes": 11}})
-    data = assemble.load_data(recipe)
-    assert assemble.build_model(recipe, data, runtimes(1)).output_shape == (None, 11)
-
-
 def test_an_optimizer_that_would_have_no_effect_is_refused(runtimes):
     def compiled(recipe):
         model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])

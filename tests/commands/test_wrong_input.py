@@ -58,6 +58,9 @@ def records():
 def nothing_held_out():
     return (np.zeros([9, 8, 8, 1], np.float32), np.zeros(9, np.int64)), None
 
+def one_hot():
+    return (np.zeros([9, 8, 8, 1], np.float32), np.eye(10, dtype=np.int64)[:9]), None
+
 def empty():
     return (np.zeros([0, 8, 8, 1], np.float32), np.zeros(0, np.int64)), None
 """
@@ -156,6 +159,10 @@ WRONG_TRAINING = [
     ),
     (["--model=own:net", "--data=own:texts"], "x holds strings, and the model 'sequential' takes float32"),
     (["--model=own:net", "--data=own:named"], "x has the features ids, and the model 'sequential' takes flatten_input"),
+    (
+        ["--model=own:net", "--data=own:one_hot"],
+        "the training data: an example of y has the shape (10), and the loss sparse_categorical_crossentropy takes",
+    ),
     (["--model=own:net", "--data=own:empty"], "the data is empty: the arrays hold 0 examples"),
     (["--data=own:absent"], "data 'own:absent' cannot be read: absent.npz: No such file or directory"),
     (["--data=own:absent_later"], "data 'own:absent_later' cannot be read: absent.npz: No such file or directory"),

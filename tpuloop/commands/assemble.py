@@ -1,13 +1,14 @@
 """From a recipe to a loop: data, model, optimizer, settings."""
 
 import importlib
-from typing import Any, Callable, List, Optional, Type
+from typing import Any, Callable, Optional, Type
 
 import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments, load_function
 from tpuloop.commands.optimizer import make_optimizer
 from tpuloop.commands.recipe import Recipe, check_choice
+from tpuloop.data import checks
 from tpuloop.data.sample import DATA_SETS, DataSets
 from tpuloop.data.source import as_source
 from tpuloop.errors import UsageError
@@ -91,20 +92,8 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         else:
             tasks = importlib.import_module("tpuloop.models.tasks")
             chosen = tasks.TASKS[task]
-            _check_classes(model, data)
             model.compile(make_optimizer(recipe.optimizer), loss=chosen.loss(), metrics=chosen.metrics())
     return model
-
-
-def _check_classes(model: tf.keras.Model, data: DataSets) -> None:
-    """Refuses a classifier that has no output for some class of the data."""
-    classes = data.model_arguments.get("num_classes")
-    shape = model.output_shape if model.built else None
-    outputs = shape[-1] if isinstance(shape, tuple) else None
-    if isinstance(classes, int) and isinstance(outputs, int) and outputs < classes:
-        raise UsageError(
-            f"the data has {classes} classes, and the model {model.name!r} has {outputs} outputs: give it one for each"
-        )
 
 
 def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool) -> tf.keras.Model:
@@ -140,45 +129,17 @@ def check_is_model(model: Any, *, what: str) -> None:
 
 
 def check_fits(data: Any, model: tf.keras.Model, *, what: str) -> None:
-    """Compares data with the inputs of a model that takes it as it is, before anything is compiled.
+    """Compares data with a model that takes it as it is, before anything is compiled.
 
     Raises:
-      UsageError: naming what the data has and what the model takes.
+      DataError: naming what the data has and what the model takes.
     """
     source = as_source(data)
-    spec = source.element_spec if source is not None else getattr(data, "element_spec", None)
-    if not model.inputs or (isinstance(spec, tuple) and len(spec) > 3):
-        return
-    x = tf.keras.utils.unpack_x_y_sample_weight(spec)[0]
-    if isinstance(x, dict) and not set(model.input_names) <= set(x):
-        raise UsageError(
-            f"{what}: x has the features {', '.join(sorted(x))}, and the model {model.name!r} takes "
-            f"{', '.join(model.input_names)}"
-        )
-    if len(model.inputs) > 1 or not isinstance(x, tf.TensorSpec):
-        return
-    taken = model.inputs[0]
-    if x.dtype == tf.string and taken.dtype != tf.string:
-        raise UsageError(f"{what}: x holds strings, and the model {model.name!r} takes {taken.dtype.name}")
-    if x.shape.rank is None or taken.shape.rank is None:
-        return
-    expected = taken.shape.as_list()[1:]
-    found = x.shape.as_list() if source is not None else x.shape.as_list()[1:]
-    # Keras itself adds or takes away a last dimension of 1.
-    if not any(_same_shape(*pair) for pair in ((found, expected), ([*found, 1], expected), (found, [*expected, 1]))):
-        raise UsageError(
-            f"{what}: an example of x has the shape {_shape(found)}, and the model {model.name!r} takes "
-            f"{_shape(expected)}"
-        )
-
-
-def _same_shape(found: List[Optional[int]], expected: List[Optional[int]]) -> bool:
-    known = [(f, e) for f, e in zip(found, expected) if f is not None and e is not None]
-    return len(found) == len(expected) and all(f == e for f, e in known)
-
-
-def _shape(dimensions: List[Optional[int]]) -> str:
-    return f"({', '.join('any' if size is None else str(size) for size in dimensions)})"
+    if source is None:
+        spec = getattr(data, "element_spec", None)
+    else:
+        spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), source.element_spec)
+    checks.check_fits(spec, model, what=what)
 
 
 def prepare(recipe: Recipe) -> None:

@@ -82,6 +82,7 @@ def _set_up(
     from tpuloop.checkpoint.commit import committed_steps
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import RunFolder
+    from tpuloop.data.checks import check_classes
     from tpuloop.loop import TrainLoop
 
     logger.info("tpuloop %s, TensorFlow %s, Python %s", tpuloop.__version__, tf.__version__, platform.python_version())
@@ -108,9 +109,12 @@ def _set_up(
     else:
         with runtime.scope():
             network = assemble.own_model(model, recipe, optimizer_asked=asked)
-    if loop_class is None:  # Else only the program knows what of the data its model gets.
+    if loop_class is None and type(network).train_step is tf.keras.Model.train_step:
+        # Else only the program, or the model, knows what becomes of a batch.
         assemble.check_fits(data_sets.train, network, what="the training data")
         assemble.check_fits(data_sets.evaluation, network, what="the evaluation data")
+        if "num_classes" in data_sets.model_arguments:
+            check_classes(data_sets.model_arguments["num_classes"], network)
     loop = assemble.make_loop(
         recipe, network, runtime, workdir=FLAGS.workdir, loop_class=TrainLoop if loop_class is None else loop_class
     )
