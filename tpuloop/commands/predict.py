@@ -32,8 +32,7 @@ def define_flags() -> None:
 
 def run() -> int:
     """Predicts, writes the file, and prints its name."""
-    if not FLAGS.workdir:
-        raise UsageError("--workdir is missing: give the folder of a run")
+    restored.check_workdir()
     output = FLAGS.output or os.path.join(FLAGS.workdir, "predictions.npz")
     if os.path.splitext(output)[1] not in _FORMATS:
         raise UsageError(f"--output={output}: the file must end in {' or '.join(_FORMATS)}")
