@@ -243,3 +243,10 @@ def test_each_class_has_an_output():
         DataError, match="the data has 3 classes, and the model 'm' has 2 outputs: give it one for each"
     ):
         check_classes(3, model_to(2, loss=SPARSE))
+
+
+def test_labels_that_nothing_is_done_with_may_be_anything():
+    model = model_to(3, loss="mse")
+    check_fits((spec(2), spec(2)), model, labels=False)
+    with pytest.raises(DataError, match="an example of x has the shape"):
+        check_fits((spec(5), spec(2)), model, labels=False)

@@ -128,8 +128,11 @@ def check_is_model(model: Any, *, what: str) -> None:
         raise UsageError(f"{what} must return a Keras model, not {type(model).__name__}")
 
 
-def check_fits(data: Any, model: tf.keras.Model, *, what: str) -> None:
+def check_fits(data: Any, model: tf.keras.Model, *, what: str, labels: bool = True) -> None:
     """Compares data with a model that takes it as it is, before anything is compiled.
+
+    Args:
+      what, labels: as for `data.checks.check_fits`.
 
     Raises:
       DataError: naming what the data has and what the model takes.
@@ -139,7 +142,7 @@ def check_fits(data: Any, model: tf.keras.Model, *, what: str) -> None:
         spec = getattr(data, "element_spec", None)
     else:
         spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), source.element_spec)
-    checks.check_fits(spec, model, what=what)
+    checks.check_fits(spec, model, what=what, labels=labels)
 
 
 def prepare(recipe: Recipe) -> None:

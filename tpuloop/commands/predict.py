@@ -43,7 +43,8 @@ def run() -> int:
     from tpuloop.commands import assemble
 
     data, labels = _held_out(run_) if given is None else (given, None)
-    assemble.check_fits(data, run_.loop.model, what=f"--input={FLAGS.input}" if FLAGS.input else "the held-out data")
+    what = f"--input={FLAGS.input}" if FLAGS.input else "the held-out data"
+    assemble.check_fits(data, run_.loop.model, what=what, labels=False)
     outputs = run_.loop.predict(data, batch_size=restored.batch_size(data, run_.recipe))
     arrays = named_arrays(outputs, labels)
     _write(output, contents(arrays, ending))

@@ -96,7 +96,7 @@ def named_specs(spec: Any, prefix: str = "element") -> List[Tuple[str, tf.TypeSp
     return [] if spec is None else [(prefix, spec)]
 
 
-def check_fits(spec: Any, model: tf.keras.Model, *, what: str = "the data") -> None:
+def check_fits(spec: Any, model: tf.keras.Model, *, what: str = "the data", labels: bool = True) -> None:
     """Compares batches `(x, y, sample_weight)` with a model that takes them as they are, as in Keras's own steps.
 
     Features are compared with the model's inputs. Where the model has one output and a loss of Keras's, so are labels
@@ -107,6 +107,7 @@ def check_fits(spec: Any, model: tf.keras.Model, *, what: str = "the data") -> N
       spec: the element spec of a dataset of batches, or None where it is not known.
       model: compiled or not, built or not.
       what: the data's name in the message.
+      labels: whether labels are looked at, which predictions have no use for.
 
     Raises:
       DataError: naming the feature, its shape, the shape that the model takes, and the remedy.
@@ -116,7 +117,8 @@ def check_fits(spec: Any, model: tf.keras.Model, *, what: str = "the data") -> N
     x, y, _ = tf.keras.utils.unpack_x_y_sample_weight(spec)
     for name, feature, taken in _features_and_inputs(x, model, what):
         _check_feature(name, feature, taken, model, what)
-    _check_labels(y, model, what)
+    if labels:
+        _check_labels(y, model, what)
 
 
 def check_classes(classes: int, model: tf.keras.Model, *, what: str = "the data") -> None:
