@@ -153,6 +153,11 @@ def prepare(recipe: Recipe) -> None:
     tf.keras.utils.set_random_seed(recipe.seed)
 
 
+def batch_size(data: Any, global_batch: int) -> Optional[int]:
+    """The global batch for data that has none of its own."""
+    return None if as_source(data) is None else global_batch
+
+
 def make_loop(
     recipe: Recipe,
     model: tf.keras.Model,

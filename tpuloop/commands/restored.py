@@ -87,9 +87,7 @@ def restore_run() -> RestoredRun:
 
 def batch_size(data: Any, recipe: Recipe) -> Optional[int]:
     """The global batch for data that has none of its own: the flag's, else the recipe's."""
-    from tpuloop.data.source import as_source
+    from tpuloop.commands import assemble
 
-    if as_source(data) is None:
-        return None
     asked = FLAGS["global_batch"].value if "global_batch" in FLAGS else None
-    return recipe.global_batch if asked is None else asked
+    return assemble.batch_size(data, recipe.global_batch if asked is None else asked)

@@ -11,6 +11,7 @@ from tpuloop.checkpoint import notice
 from tpuloop.commands import common_flags
 from tpuloop.commands.program import DONE, STOPPED
 from tpuloop.commands.recipe import Recipe
+from tpuloop.commands.result_line import result_line
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
@@ -137,6 +138,8 @@ def _set_up(
 
 def _fit(job: _Job) -> int:
     """Trains until the run is done or a signal comes, and says how it ended."""
+    from tpuloop.commands import assemble
+
     recipe, loop, data_sets, callbacks = job
 
     def stop(name: str) -> None:
@@ -147,7 +150,7 @@ def _fit(job: _Job) -> int:
         history = loop.fit(
             data_sets.train,
             steps=recipe.steps,
-            batch_size=_batch_size(data_sets.train, recipe.global_batch),
+            batch_size=assemble.batch_size(data_sets.train, recipe.global_batch),
             eval_data=data_sets.evaluation,
             eval_every=recipe.eval_every,
             callbacks=callbacks,
@@ -165,16 +168,8 @@ def _report(history: Any, step: int) -> None:
     """Prints the last evaluation, or the training loss where there is none."""
     values = {name: entries[-1] for name, entries in history.history.items() if entries}
     held_out = {name[4:]: value for name, value in values.items() if name.startswith("val_")}
-    shown = held_out or values
-    listed = ", ".join(f"{name} {value:.4f}" for name, value in sorted(shown.items()) if isinstance(value, float))
-    print(f"{'held-out' if held_out else 'training'} {listed} at step {step}", flush=True)
-
-
-def _batch_size(data: Any, global_batch: int) -> Optional[int]:
-    """The global batch for data that has none of its own."""
-    from tpuloop.data.source import as_source
-
-    return global_batch if as_source(data) is not None else None
+    line = result_line("held-out", held_out, step=step) if held_out else result_line("training", values, step=step)
+    print(line, flush=True)
 
 
 def _asked_flags() -> Any:
