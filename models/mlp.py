@@ -1,6 +1,7 @@
 """A multilayer perceptron."""
 
-from typing import Optional, Sequence
+import numbers
+from typing import Any, Optional, Sequence
 
 import tensorflow as tf
 
@@ -37,12 +38,20 @@ def mlp(
     Raises:
       ValueError: for a value that makes no network.
     """
-    if norm not in _NORMS:
+    if norm not in list(_NORMS):  # Not the dict, which takes only what can be hashed.
         raise ValueError(f"norm must be one of {', '.join(map(str, _NORMS))}; it is {norm!r}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be at least 0 and below 1; it is {dropout!r}")
-    if any(width < 1 for width in hidden) or num_classes < 1:
-        raise ValueError(f"widths must be at least 1; hidden is {tuple(hidden)}, num_classes is {num_classes}")
+    if not isinstance(dropout, numbers.Real) or isinstance(dropout, bool) or not 0 <= dropout < 1:
+        raise ValueError(f"dropout must be a number of at least 0 and below 1; it is {dropout!r}")
+    if not isinstance(hidden, (list, tuple)):
+        raise ValueError(f"hidden must be a list of widths, such as (64, 64); it is {hidden!r}")
+    if not _are_sizes([*hidden, num_classes]):
+        raise ValueError(
+            f"widths must be integers of at least 1; hidden is {tuple(hidden)}, num_classes is {num_classes!r}"
+        )
+    if not isinstance(input_shape, (list, tuple)) or not _are_sizes(input_shape):
+        raise ValueError(
+            f"input_shape must be a list of integers of at least 1, such as (8, 8, 1); it is {input_shape!r}"
+        )
     inputs = tf.keras.Input(shape=tuple(input_shape), name="inputs")
     features = tf.keras.layers.Flatten()(inputs)
     for index, width in enumerate(hidden):
@@ -55,3 +64,7 @@ def mlp(
     # float32 under any precision policy: a softmax over bfloat16 logits loses its small probabilities.
     logits = tf.keras.layers.Dense(num_classes, dtype="float32", name="logits")(features)
     return tf.keras.Model(inputs, logits, name="mlp")
+
+
+def _are_sizes(values: Sequence[Any]) -> bool:
+    return all(isinstance(size, numbers.Integral) and not isinstance(size, bool) and int(size) > 0 for size in values)

@@ -9,11 +9,11 @@ from typing import Any, ContextManager, List, Optional
 
 import tensorflow as tf
 
+from tpuloop.accelerators import ACCELERATORS
 from tpuloop.errors import UsageError
 
 logger = logging.getLogger("tpuloop")
 
-ACCELERATORS = ("auto", "tpu", "gpu", "cpu")
 SUPPORTED_TENSORFLOW = "2.9"
 
 _CONNECT_SECONDS = 5.0

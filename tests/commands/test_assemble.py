@@ -98,6 +98,30 @@ def test_each_optimizer_is_made_with_its_learning_rate(name):
         make_optimizer({"name": name, "momentun": 0.9})
 
 
+@pytest.mark.parametrize(
+    "fields, message",
+    [
+        ({"name": "adam", "beta_1": "0.9"}, "optimizer 'adam': beta_1 must be a number; it is '0.9'"),
+        ({"name": "adam", "epsilon": True}, "optimizer 'adam': epsilon must be a number; it is True"),
+        ({"name": "adam", "beta_2": float("nan")}, "optimizer 'adam': beta_2 must be a number; it is nan"),
+        ({"name": "adam", "amsgrad": 1}, "optimizer 'adam': amsgrad must be True or False; it is 1"),
+        ({"name": "adam", "name_": "x"}, "optimizer 'adam' takes no argument 'name_'; did you mean 'name'"),
+        ({"name": "adamw", "weight_decay": [0.1]}, r"'adamw': weight_decay must be a number; it is \[0.1\]"),
+        ({"name": "adamw", "clipnorm": "1"}, "optimizer 'adamw': clipnorm must be a number or None; it is '1'"),
+        ({"name": "rmsprop", "centered": None}, "optimizer 'rmsprop': centered must be True or False; it is None"),
+        ({"name": "sgd", "nesterov": "yes"}, "optimizer 'sgd': nesterov must be True or False; it is 'yes'"),
+    ],
+)
+def test_a_value_that_is_none_for_the_optimizer_is_named(fields, message):
+    with pytest.raises(UsageError, match=message):
+        make_optimizer(fields)
+
+
+def test_an_integer_is_a_number_for_an_optimizer():
+    assert make_optimizer({"name": "sgd", "momentum": 0, "nesterov": False}).get_config()["momentum"] == 0
+    assert make_optimizer({"name": "adamw", "clipnorm": None}).clipnorm is None
+
+
 def test_an_optimizer_that_would_have_no_effect_is_refused(runtimes):
     def compiled(recipe):
         model = tf.keras.Sequential([tf.keras.layers.Dense(1, input_shape=(4,))])

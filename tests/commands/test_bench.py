@@ -1,13 +1,18 @@
 """`tpuloop bench loop`: the loops do the same work, and the numbers are what they say."""
 
+import contextlib
+import functools
 import json
 import subprocess
 import sys
 import threading
 
 import pytest
+from absl import flags
 
+from tpuloop.commands import common_flags, program
 from tpuloop.commands.bench import loop, table
+from tpuloop.commands.bench import race as race_module
 from tpuloop.commands.bench.competitors import EPOCH
 from tpuloop.commands.bench.race import disagreement, race
 from tpuloop.commands.bench.spread import Spread, paired_ratios
@@ -169,6 +174,44 @@ def test_wrong_use_is_told_in_one_line(arguments, status, said):
     assert done.returncode == status
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "exit_status"),
+    [
+        (1, "the run on 1 replicas ended with status 1; see above", 1),
+        (-9, "the run on 1 replicas ended with status -9; see above", 1),
+        (2, "the run on 1 replicas ended with status 2; see above", 2),
+    ],
+)
+def test_a_run_that_fails_is_told_in_one_line_and_is_no_wrong_flag(monkeypatch, capsys, status, error, exit_status):
+    ended = subprocess.CompletedProcess([], status, stdout="")
+    monkeypatch.setattr(loop.subprocess, "run", lambda *arguments, **more: ended)
+    assert bench_with_flags(monkeypatch, "--nostartup") == exit_status
+    assert capsys.readouterr().err == f"tpuloop bench loop: error: {error}\n"
+
+
+def test_loops_that_did_not_do_the_same_work_are_told_in_one_line(monkeypatch, capsys):
+    differing = {"check": {"a": {"loss": 0.5, "accuracy": 0.5}, "b": {"loss": 0.6, "accuracy": 0.5}}, "shuffled": []}
+    monkeypatch.setattr(race_module, "race", lambda runtime, **more: differing)
+    assert bench_with_flags(monkeypatch, "--nostartup", "--replicas=1") == 1
+    error = "the loss of a is 0.500000, that of b 0.600000: not the same work"
+    assert capsys.readouterr().err == f"tpuloop bench loop: error: {error}\n"
+
+
+def bench_with_flags(monkeypatch, *arguments):
+    """The exit status of the command in this process, with flags of its own and the streams as they are."""
+    values = flags.FlagValues()
+    for module in (loop, common_flags, program):
+        monkeypatch.setattr(module, "FLAGS", values)
+    for name in ("DEFINE_bool", "DEFINE_float", "DEFINE_integer", "DEFINE_string"):
+        define = getattr(flags, name)
+        monkeypatch.setattr(flags, name, functools.partial(define, flag_values=values))
+    monkeypatch.setattr(program.streams, "keep_open", lambda: None)
+    monkeypatch.setattr(program, "_log_to_stderr", lambda: None)
+    monkeypatch.setattr(common_flags.quiet, "quiet_start", contextlib.nullcontext)
+    monkeypatch.setattr(common_flags.quiet, "filter_python_warnings", lambda: None)
+    return program.run_command(loop, "bench loop", arguments)
 
 
 def test_help_lists_the_flags():

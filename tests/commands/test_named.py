@@ -68,3 +68,9 @@ def test_a_function_of_any_arguments_takes_what_the_recipe_gives_and_not_what_da
     }
     with pytest.raises(UsageError, match="f takes no argument 'other'"):
         checked_arguments(anything, {"first": 1, "other": 2}, what="f", hidden=False)
+
+
+@pytest.mark.parametrize("function", [dict, min])
+def test_a_function_that_hides_its_arguments_cannot_be_named(function):
+    with pytest.raises(UsageError, match="model 'x' does not say which arguments it takes: name a Python function"):
+        checked_arguments(function, {}, what="model 'x'")

@@ -125,6 +125,23 @@ def test_a_model_that_comes_compiled_keeps_its_optimizer_and_loss(quick_tpuloop,
     assert not [name for name in weights(place_with_models / "run") if "/.OPTIMIZER_SLOT/" in name]
 
 
+def test_a_model_with_a_step_of_its_own_takes_what_it_will(quick_tpuloop, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import tensorflow as tf\n"
+        "class FromNoise(tf.keras.Model):\n"
+        "    def train_step(self, batch):\n"
+        "        return {'loss': tf.reduce_mean(self(tf.zeros([len(batch[0]), 3])))}\n"
+        "    test_step = train_step\n"
+        "def net():\n"
+        "    inputs = tf.keras.Input([3])\n"
+        "    return FromNoise(inputs, tf.keras.layers.Dense(1)(inputs), name='net')\n"
+    )
+    flags = ("--config.model.name=mine:net", "--steps=1", "--eager", "--workdir=run")
+    result = quick_tpuloop("train", *flags, cwd=tmp_path)
+    assert result.status == 0, result.err
+    assert result.out == "held-out loss 0.0000 at step 1\n"
+
+
 def test_data_of_ones_own_without_anything_held_out(quick_tpuloop, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import numpy as np\n"

@@ -18,6 +18,7 @@ CONFIGS = {
 OWN = """
 import numpy as np
 import tensorflow as tf
+import tpuloop
 
 def net():
     return tf.keras.Sequential([tf.keras.layers.Flatten(input_shape=(8, 8, 1)), tf.keras.layers.Dense(10)])
@@ -41,6 +42,24 @@ def texts():
 
 def named():
     return ({"ids": np.zeros([9, 4], np.float32)}, np.zeros(9, np.int64)), None
+
+def absent():
+    return np.load("absent.npz")
+
+def absent_later():
+    return tpuloop.DataSets(train=absent)
+
+def unreadable():
+    raise OSError("the archive ends too early")
+
+def records():
+    return tf.data.Dataset.from_tensors(tf.io.read_file("absent.tfrecord")), None
+
+def nothing_held_out():
+    return (np.zeros([9, 8, 8, 1], np.float32), np.zeros(9, np.int64)), None
+
+def one_hot():
+    return (np.zeros([9, 8, 8, 1], np.float32), np.eye(10, dtype=np.int64)[:9]), None
 
 def empty():
     return (np.zeros([0, 8, 8, 1], np.float32), np.zeros(0, np.int64)), None
@@ -86,6 +105,8 @@ WRONG_TRAINING = [
     (["--learning_rate=nan"], "learning_rate must be a positive number; it is nan"),
     (["--learning_rate=inf"], "learning_rate must be a positive number; it is inf"),
     (["--mixed_precision=int8"], "mixed_precision 'int8' is unknown: use one of bfloat16, float16, float32"),
+    (["--config.optimizer.learning_rate=None"], "learning_rate must be a positive number; it is None"),
+    (["--config.optimizer.learning_rate=1" + 400 * "0"], "learning_rate must be a positive number; it is 1000"),
     # Recipe files.
     (["--config=mlp_digit"], "--config=mlp_digit: there is no such file; did you mean 'mlp_digits'?"),
     (["--config=missing.py"], "--config=missing.py: there is no such file"),
@@ -107,14 +128,25 @@ WRONG_TRAINING = [
     (["--model=own:ent"], "the module 'own' has no function 'ent'; did you mean 'net'?"),
     (["--model=own:no_model"], "model 'own:no_model' must return a Keras model, not int"),
     (["--config.model.hiden=(8,)"], "model 'mlp' takes no argument 'hiden'; did you mean 'hidden'?"),
-    (["--config.model.dropout=2"], "model 'mlp' cannot be built: dropout must be at least 0 and below 1; it is 2"),
+    (
+        ["--config.model.dropout=2"],
+        "model 'mlp' cannot be built: dropout must be a number of at least 0 and below 1; it is 2",
+    ),
     (["--config.model.input_shape=(4,)"], "an example of x has the shape (8, 8, 1), and the model 'mlp' takes (4)"),
+    (["--config.model.dropout=abc"], "dropout must be a number of at least 0 and below 1; it is 'abc'"),
+    (["--config.model.hidden=5"], "hidden must be a list of widths, such as (64, 64); it is 5"),
+    (["--config.model.hidden=[1.5]"], "widths must be integers of at least 1; hidden is (1.5,), num_classes is 10"),
+    (["--config.model.num_classes=5"], "the data has 10 classes, and the model 'mlp' has 5 outputs"),
+    (["--model=builtins:dict"], "model 'builtins:dict' does not say which arguments it takes"),
     (["--data=digit"], "data 'digit' is unknown: use one of digits; did you mean 'digits'?"),
     (["--data=own:digits"], "the module 'own' has no function 'digits'"),
     (["--config.data.split=1"], "data 'digits' takes no argument 'split'"),
     (["--optimizer=adm"], "optimizer 'adm' is unknown: use one of adam, adamw, rmsprop, sgd; did you mean 'adam'?"),
     (["--config.optimizer.clipnorm=1.0"], "optimizer 'adam' takes no argument 'clipnorm'"),
     (["--config.optimizer.momentun=0.9", "--optimizer=sgd"], "takes no argument 'momentun'; did you mean 'momentum'?"),
+    (["--config.optimizer.beta_1=abc"], "optimizer 'adam': beta_1 must be a number; it is 'abc'"),
+    (["--config.optimizer.epsilon=abc"], "optimizer 'adam': epsilon must be a number; it is 'abc'"),
+    (["--config.optimizer.nesterov=yes", "--optimizer=sgd"], "nesterov must be True or False; it is 'yes'"),
     (["--model=own:compiled", "--optimizer=adam"], "would have no effect: the model comes compiled with its own"),
     # Data.
     (
@@ -127,7 +159,19 @@ WRONG_TRAINING = [
     ),
     (["--model=own:net", "--data=own:texts"], "x holds strings, and the model 'sequential' takes float32"),
     (["--model=own:net", "--data=own:named"], "x has the features ids, and the model 'sequential' takes flatten_input"),
+    (
+        ["--model=own:net", "--data=own:one_hot"],
+        "the training data: an example of y has the shape (10), and the loss sparse_categorical_crossentropy takes",
+    ),
     (["--model=own:net", "--data=own:empty"], "the data is empty: the arrays hold 0 examples"),
+    (["--data=own:absent"], "data 'own:absent' cannot be read: absent.npz: No such file or directory"),
+    (["--data=own:absent_later"], "data 'own:absent_later' cannot be read: absent.npz: No such file or directory"),
+    (["--data=own:unreadable"], "data 'own:unreadable' cannot be read: the archive ends too early"),
+    (["--data=own:records"], "data 'own:records' cannot be read: absent.tfrecord; No such file or directory"),
+    (
+        ["--model=own:net", "--data=own:nothing_held_out", "--eval_every=2"],
+        "eval_every is 2, and the data has nothing held out to evaluate on: leave it out (--config.eval_every=None)",
+    ),
     (["--replicas=3"], "the global batch of 64 does not divide into 3 replicas: use 63 or 66"),
     # Folders: a path below a file cannot be made by anybody, root included.
     (["--workdir="], "--workdir is missing: give a folder for the run"),
@@ -142,6 +186,11 @@ WRONG_USE = [
     (["evaluate", "--workdir=RUN", "--steps=3"], "there is no flag --steps"),
     (["evaluate", "--workdir=RUN", "--config.steps=3"], "there is no flag --config.steps"),
     (["evaluate", "--workdir=RUN", "--global_batch=0"], "must be an integer of at least 1; it is 0"),
+    (["predict"], "--workdir is missing: give the folder of a run"),
+    (["predict", "--workdir=typo"], "--workdir=typo holds no run (there is no such folder): train there first"),
+    (["predict", "--workdir=typo", "--input=missing.npz", "--output=no/x.csv"], "--workdir=typo holds no run"),
+    (["predict", "--workdir=a_file"], "--workdir=a_file is a file: give a folder"),
+    (["export", "--workdir=typo"], "--workdir=typo holds no run (there is no such folder): train there first"),
     (["predict", "--workdir=RUN", "--input=missing.npz"], "--input=missing.npz cannot be read: No such file"),
     (["predict", "--workdir=RUN", "--input=a_file"], "--input=a_file is no .npz file"),
     (["predict", "--workdir=RUN", "--input=empty"], "--input=empty cannot be read: Is a directory"),

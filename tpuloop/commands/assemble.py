@@ -1,13 +1,14 @@
 """From a recipe to a loop: data, model, optimizer, settings."""
 
 import importlib
-from typing import Any, Callable, List, Optional, Type
+from typing import Any, Callable, Optional, Type
 
 import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments, load_function
 from tpuloop.commands.optimizer import make_optimizer
 from tpuloop.commands.recipe import Recipe, check_choice
+from tpuloop.data import checks
 from tpuloop.data.sample import DATA_SETS, DataSets
 from tpuloop.data.source import as_source
 from tpuloop.errors import UsageError
@@ -20,7 +21,7 @@ def load_data(recipe: Recipe) -> DataSets:
     """The data that a recipe names: a data set of ours, or what the user's function gives (a DataSets, or a pair).
 
     Raises:
-      UsageError: for a name or argument that does not exist.
+      UsageError: for a name or argument that does not exist, or a file that cannot be read.
     """
     name = recipe.data["name"]
     if ":" in name:
@@ -29,8 +30,24 @@ def load_data(recipe: Recipe) -> DataSets:
         check_choice("data", name, DATA_SETS)
         function = DATA_SETS[name]
     given = {key: value for key, value in recipe.data.items() if key != "name"}
-    data = function(**checked_arguments(function, given, what=f"data {name!r}"))
-    return as_data_sets(data, what=f"data {name!r}")
+    arguments = checked_arguments(function, given, what=f"data {name!r}")
+    return called_data(lambda: function(**arguments), what=f"data {name!r}")
+
+
+def called_data(function: Callable[[], Any], *, what: str) -> DataSets:
+    """What a function of the user's returns, as DataSets.
+
+    Raises:
+      UsageError: where it returns anything else, or a file of it cannot be read.
+    """
+    try:
+        return as_data_sets(function(), what=what)
+    except OSError as error:
+        reason = error.strerror if error.filename and error.strerror else str(error) or type(error).__name__
+        file = f"{error.filename}: " if error.filename else ""
+        raise UsageError(f"{what} cannot be read: {file}{reason}") from error
+    except tf.errors.NotFoundError as error:
+        raise UsageError(f"{what} cannot be read: {error.message.splitlines()[0]}") from error
 
 
 def as_data_sets(data: Any, *, what: str) -> DataSets:
@@ -111,46 +128,21 @@ def check_is_model(model: Any, *, what: str) -> None:
         raise UsageError(f"{what} must return a Keras model, not {type(model).__name__}")
 
 
-def check_fits(data: Any, model: tf.keras.Model, *, what: str) -> None:
-    """Compares data with the inputs of a model that takes it as it is, before anything is compiled.
+def check_fits(data: Any, model: tf.keras.Model, *, what: str, labels: bool = True) -> None:
+    """Compares data with a model that takes it as it is, before anything is compiled.
+
+    Args:
+      what, labels: as for `data.checks.check_fits`.
 
     Raises:
-      UsageError: naming what the data has and what the model takes.
+      DataError: naming what the data has and what the model takes.
     """
     source = as_source(data)
-    spec = source.element_spec if source is not None else getattr(data, "element_spec", None)
-    if not model.inputs or (isinstance(spec, tuple) and len(spec) > 3):
-        return
-    x = tf.keras.utils.unpack_x_y_sample_weight(spec)[0]
-    if isinstance(x, dict) and not set(model.input_names) <= set(x):
-        raise UsageError(
-            f"{what}: x has the features {', '.join(sorted(x))}, and the model {model.name!r} takes "
-            f"{', '.join(model.input_names)}"
-        )
-    if len(model.inputs) > 1 or not isinstance(x, tf.TensorSpec):
-        return
-    taken = model.inputs[0]
-    if x.dtype == tf.string and taken.dtype != tf.string:
-        raise UsageError(f"{what}: x holds strings, and the model {model.name!r} takes {taken.dtype.name}")
-    if x.shape.rank is None or taken.shape.rank is None:
-        return
-    expected = taken.shape.as_list()[1:]
-    found = x.shape.as_list() if source is not None else x.shape.as_list()[1:]
-    # Keras itself adds or takes away a last dimension of 1.
-    if not any(_same_shape(*pair) for pair in ((found, expected), ([*found, 1], expected), (found, [*expected, 1]))):
-        raise UsageError(
-            f"{what}: an example of x has the shape {_shape(found)}, and the model {model.name!r} takes "
-            f"{_shape(expected)}"
-        )
-
-
-def _same_shape(found: List[Optional[int]], expected: List[Optional[int]]) -> bool:
-    known = [(f, e) for f, e in zip(found, expected) if f is not None and e is not None]
-    return len(found) == len(expected) and all(f == e for f, e in known)
-
-
-def _shape(dimensions: List[Optional[int]]) -> str:
-    return f"({', '.join('any' if size is None else str(size) for size in dimensions)})"
+    if source is None:
+        spec = getattr(data, "element_spec", None)
+    else:
+        spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), source.element_spec)
+    checks.check_fits(spec, model, what=what, labels=labels)
 
 
 def prepare(recipe: Recipe) -> None:
@@ -159,6 +151,11 @@ def prepare(recipe: Recipe) -> None:
         recipe.mixed_precision if recipe.mixed_precision == "float32" else f"mixed_{recipe.mixed_precision}"
     )
     tf.keras.utils.set_random_seed(recipe.seed)
+
+
+def batch_size(data: Any, global_batch: int) -> Optional[int]:
+    """The global batch for data that has none of its own."""
+    return None if as_source(data) is None else global_batch
 
 
 def make_loop(

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from absl import flags
 
+from tpuloop.accelerators import ACCELERATORS
 from tpuloop.commands import config_file, quiet
 from tpuloop.commands.recipe import Recipe, check_choice, make_recipe
 from tpuloop.errors import UsageError
@@ -13,7 +14,6 @@ from tpuloop.errors import UsageError
 FLAGS = flags.FLAGS
 
 _FIELD = "config.FIELD"
-_ACCELERATORS = ("auto", "tpu", "gpu", "cpu")
 
 
 def define_runtime_flags() -> None:
@@ -73,7 +73,7 @@ def recipe_from_flags(defaults: Optional[Mapping[str, Any]] = None) -> Recipe:
 
 def runtime_from_flags() -> Any:
     """The devices that the flags ask for. Loads TensorFlow."""
-    check_choice("--accelerator", FLAGS.accelerator, _ACCELERATORS)
+    check_choice("--accelerator", FLAGS.accelerator, ACCELERATORS)
     with contextlib.nullcontext() if FLAGS.tf_logs else quiet.quiet_start():
         from tpuloop.runtime import Runtime
 

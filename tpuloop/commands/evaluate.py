@@ -5,6 +5,7 @@ import json
 from absl import flags
 
 from tpuloop.commands import restored
+from tpuloop.commands.result_line import result_line
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
@@ -31,6 +32,5 @@ def run() -> int:
     if FLAGS.json:
         print(json.dumps({"step": run_.step, **results}, sort_keys=True))
     else:
-        listed = ", ".join(f"{name} {value:.4f}" for name, value in sorted(results.items()) if isinstance(value, float))
-        print(f"held-out {listed} at step {run_.step}")
+        print(result_line("held-out", results, step=run_.step))
     return 0

@@ -20,8 +20,7 @@ def define_flags() -> None:
 
 def run() -> int:
     """Exports and prints the folder."""
-    if not FLAGS.workdir:
-        raise UsageError("--workdir is missing: give the folder of a run")
+    restored.check_workdir()
     output = (FLAGS.output or os.path.join(FLAGS.workdir, "export")).rstrip("/")
     if os.path.exists(output):  # Before TensorFlow is loaded, which can look into object stores as well.
         raise UsageError(f"--output={output} exists: give the name of a new folder")

@@ -53,9 +53,15 @@ def checked_arguments(
       hidden: whether to give it what its signature does not name, where it has **kwargs.
 
     Raises:
-      UsageError: for an argument it does not take, with the one probably meant, or one that is missing.
+      UsageError: for an argument it does not take, with the one probably meant, or one that is missing; for a function
+        whose arguments cannot be known.
     """
-    parameters = inspect.signature(function).parameters
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError) as error:  # Such as built-in types.
+        raise UsageError(
+            f"{what} does not say which arguments it takes: name a Python function that calls it"
+        ) from error
     takes_any = hidden and any(parameter.kind == parameter.VAR_KEYWORD for parameter in parameters.values())
     names = [
         name

@@ -1,23 +1,21 @@
 """`tpuloop predict`: writes the outputs of a run's model to a file."""
 
-import io
 import logging
 import os
 import zipfile
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Tuple
 
 import numpy as np
 from absl import flags
 
 from tpuloop.commands import restored
+from tpuloop.commands.predictions_file import FORMATS, contents, named_arrays
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
 
 SUMMARY = "writes a model's outputs for its held-out data, or for arrays of your own, to a file"
-
-_FORMATS = (".npz", ".csv")
 
 
 def define_flags() -> None:
@@ -32,11 +30,11 @@ def define_flags() -> None:
 
 def run() -> int:
     """Predicts, writes the file, and prints its name."""
-    if not FLAGS.workdir:
-        raise UsageError("--workdir is missing: give the folder of a run")
+    restored.check_workdir()
     output = FLAGS.output or os.path.join(FLAGS.workdir, "predictions.npz")
-    if os.path.splitext(output)[1] not in _FORMATS:
-        raise UsageError(f"--output={output}: the file must end in {' or '.join(_FORMATS)}")
+    ending = os.path.splitext(output)[1]
+    if ending not in FORMATS:
+        raise UsageError(f"--output={output}: the file must end in {' or '.join(FORMATS)}")
     folder = os.path.dirname(output) or "."
     if "://" not in folder and not os.path.isdir(folder):
         raise UsageError(f"--output={output}: there is no folder {folder}")
@@ -45,11 +43,13 @@ def run() -> int:
     from tpuloop.commands import assemble
 
     data, labels = _held_out(run_) if given is None else (given, None)
-    assemble.check_fits(data, run_.loop.model, what=f"--input={FLAGS.input}" if FLAGS.input else "the held-out data")
+    what = f"--input={FLAGS.input}" if FLAGS.input else "the held-out data"
+    assemble.check_fits(data, run_.loop.model, what=what, labels=False)
     outputs = run_.loop.predict(data, batch_size=restored.batch_size(data, run_.recipe))
-    _write(output, outputs, labels)
+    arrays = named_arrays(outputs, labels)
+    _write(output, contents(arrays, ending))
     logger.info("outputs are the model's own: logits, for the models of the registry")
-    print(f"wrote {_count(outputs)} predictions at step {run_.step} to {output}")
+    print(f"wrote {len(next(iter(arrays.values())))} predictions at step {run_.step} to {output}")
     return 0
 
 
@@ -68,56 +68,25 @@ def _read_input(path: str) -> np.ndarray:
     return arrays["x"]
 
 
-def _held_out(run_: restored.RestoredRun) -> Tuple[Any, Optional[np.ndarray]]:
+def _held_out(run_: restored.RestoredRun) -> Tuple[Any, Any]:
     """The held-out data and, where they are at hand as arrays, its labels."""
     evaluation = run_.data_sets.evaluation
     if evaluation is None:
         raise UsageError(f"the data {run_.recipe.data['name']!r} has nothing held out: give --input=FILE.npz")
-    arrays = getattr(evaluation, "arrays", None)
+    from tpuloop.data.source import as_source
+
+    arrays = getattr(as_source(evaluation), "arrays", None)
     return evaluation, arrays[1] if isinstance(arrays, tuple) and len(arrays) > 1 else None
 
 
-def _named(outputs: Any) -> Dict[str, np.ndarray]:
-    """Outputs by name; one alone is called "predictions"."""
-    if isinstance(outputs, dict):
-        return dict(outputs)
-    if isinstance(outputs, (tuple, list)):
-        return {f"predictions_{index}": output for index, output in enumerate(outputs)}
-    return {"predictions": outputs}
-
-
-def _count(outputs: Any) -> int:
-    return len(next(iter(_named(outputs).values())))
-
-
-def _write(path: str, outputs: Any, labels: Optional[np.ndarray]) -> None:
+def _write(path: str, contents: bytes) -> None:
     """Writes the whole file or nothing."""
     import tensorflow as tf
 
-    arrays = _named(outputs)
-    if labels is not None:
-        arrays["labels"] = labels
-    contents = io.BytesIO()
-    if path.endswith(".npz"):
-        np.savez(contents, **arrays)
-    else:
-        columns = [name_and_column for item in arrays.items() for name_and_column in _columns(*item)]
-        header = ",".join(name for name, _ in columns)
-        np.savetxt(
-            contents, np.stack([c for _, c in columns], 1), delimiter=",", header=header, comments="", fmt="%.9g"
-        )
     unfinished = f"{path}.writing"
     try:
         with tf.io.gfile.GFile(unfinished, "wb") as file:
-            file.write(contents.getvalue())
+            file.write(contents)
         tf.io.gfile.rename(unfinished, path, overwrite=True)
     except (OSError, tf.errors.OpError) as error:
         raise UsageError(f"--output={path} cannot be written: {str(error).splitlines()[0]}") from error
-
-
-def _columns(name: str, array: np.ndarray) -> Any:
-    """An array as columns of one number an example."""
-    flat = np.reshape(array, [len(array), -1]).astype(np.float64)
-    if flat.shape[1] == 1 and array.ndim == 1:
-        return [(name, flat[:, 0])]
-    return [(f"{name}_{index}", flat[:, index]) for index in range(flat.shape[1])]

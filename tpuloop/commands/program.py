@@ -25,6 +25,10 @@ INTERRUPTED = 130  # As a shell says of a process that SIGINT ended.
 _DISK_IS_FULL = os.strerror(errno.ENOSPC)  # TensorFlow's errors say it in the same words.
 
 
+class CommandFailed(Exception):
+    """A command could not do its work through no fault of what it was given. One line, exit status 1."""
+
+
 def run_command(module: ModuleType, name: str, argv: Sequence[str]) -> int:
     """Runs a command's module on its arguments and returns the exit status.
 
@@ -166,6 +170,8 @@ def _status_of(error: Exception) -> Optional[int]:
     """The exit status of an error that needs no traceback, or None for one that does."""
     if isinstance(error, UsageError):
         return WRONG_INPUT
+    if isinstance(error, CommandFailed):
+        return FAILED
     if type(error).__module__.startswith("tpuloop."):
         from tpuloop.checkpoint.commit import CheckpointError
         from tpuloop.runtime import RuntimeUnavailable

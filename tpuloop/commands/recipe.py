@@ -2,8 +2,8 @@
 
 import dataclasses
 import difflib
-import math
 import os
+import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from tpuloop.errors import UsageError
@@ -64,15 +64,16 @@ class Recipe:
         if not _is_int(self.seed) or not 0 <= self.seed < 2**32:
             raise UsageError(f"seed must be an integer from 0 to 2**32 - 1; it is {self.seed!r}")
         check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
-        if self.clip_norm is not None and not (_is_number(self.clip_norm) and self.clip_norm > 0):
+        if self.clip_norm is not None and not (is_number(self.clip_norm) and self.clip_norm > 0):
             raise UsageError(f"clip_norm must be a positive number or None; it is {self.clip_norm!r}")
         for name in ("model", "data", "optimizer"):
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not isinstance(value.get("name"), str) or not value["name"]:
                 raise UsageError(f"{name} must be a mapping with a name, such as {{'name': ...}}; it is {value!r}")
-        rate = self.optimizer.get("learning_rate")
-        if rate is not None and not (_is_number(rate) and rate > 0):
-            raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
+        if "learning_rate" in self.optimizer:
+            rate = self.optimizer["learning_rate"]
+            if not (is_number(rate) and rate > 0):
+                raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
 
     def to_json(self) -> Dict[str, Any]:
         """The recipe as plain JSON.
@@ -162,6 +163,12 @@ def suggestion(name: Any, choices: Any) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def is_number(value: Any) -> bool:
+    """Whether `value` is a number that a float can hold; True and False are none."""
+    # A comparison and not math.isfinite, which cannot take an integer of any size.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
+
+
 def _check_count(name: str, value: Any, or_else: str = "") -> None:
     if not _is_int(value) or value < 1:
         raise UsageError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
@@ -171,10 +178,6 @@ def _check_count(name: str, value: Any, or_else: str = "") -> None:
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _plain(value: Any, name: str) -> Any:

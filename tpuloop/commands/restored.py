@@ -1,6 +1,7 @@
 """The loop of a finished or interrupted run, restored from its folder, for commands that do not train."""
 
 import logging
+import os
 from typing import Any, NamedTuple, Optional
 
 from absl import flags
@@ -35,6 +36,22 @@ def define_restore_flags() -> None:
     common_flags.define_runtime_flags()
 
 
+def check_workdir() -> None:
+    """Refuses a workdir that can hold no run, before anything else is looked at. Without TensorFlow.
+
+    Raises:
+      UsageError: where none is given, or there is no such folder.
+    """
+    workdir = FLAGS.workdir
+    if not workdir:
+        raise UsageError("--workdir is missing: give the folder of a run")
+    if "://" in workdir or os.path.isdir(workdir):
+        return
+    if os.path.exists(workdir):
+        raise UsageError(f"--workdir={workdir} is a file: give a folder")
+    raise UsageError(f"--workdir={workdir} holds no run (there is no such folder): train there first")
+
+
 def restore_run() -> RestoredRun:
     """Builds the loop that the workdir's recipe says and restores its newest valid checkpoint. Loads TensorFlow.
 
@@ -42,8 +59,7 @@ def restore_run() -> RestoredRun:
       UsageError: where the workdir holds no run, or the run of a script.
       CheckpointError: where none of its checkpoints can be used.
     """
-    if not FLAGS.workdir:
-        raise UsageError("--workdir is missing: give the folder of a run")
+    check_workdir()
     runtime = common_flags.runtime_from_flags()
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import CONFIG_FILE, RunFolder
@@ -71,9 +87,7 @@ def restore_run() -> RestoredRun:
 
 def batch_size(data: Any, recipe: Recipe) -> Optional[int]:
     """The global batch for data that has none of its own: the flag's, else the recipe's."""
-    from tpuloop.data.source import as_source
+    from tpuloop.commands import assemble
 
-    if as_source(data) is None:
-        return None
     asked = FLAGS["global_batch"].value if "global_batch" in FLAGS else None
-    return recipe.global_batch if asked is None else asked
+    return assemble.batch_size(data, recipe.global_batch if asked is None else asked)

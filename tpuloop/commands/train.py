@@ -11,6 +11,7 @@ from tpuloop.checkpoint import notice
 from tpuloop.commands import common_flags
 from tpuloop.commands.program import DONE, STOPPED
 from tpuloop.commands.recipe import Recipe
+from tpuloop.commands.result_line import result_line
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
@@ -82,6 +83,7 @@ def _set_up(
     from tpuloop.checkpoint.commit import committed_steps
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import RunFolder
+    from tpuloop.data.checks import check_classes
     from tpuloop.loop import TrainLoop
 
     logger.info("tpuloop %s, TensorFlow %s, Python %s", tpuloop.__version__, tf.__version__, platform.python_version())
@@ -94,16 +96,26 @@ def _set_up(
     logger.info("devices: %s", runtime.why)
 
     assemble.prepare(recipe)
-    data_sets = assemble.load_data(recipe) if data is None else assemble.as_data_sets(data(recipe), what="data()")
+    data_sets = (
+        assemble.load_data(recipe) if data is None else assemble.called_data(lambda: data(recipe), what="data()")
+    )
+    if recipe.eval_every is not None and data_sets.evaluation is None:
+        raise UsageError(
+            f"eval_every is {recipe.eval_every}, and the data has nothing held out to evaluate on: "
+            "leave it out (--config.eval_every=None)"
+        )
     asked = FLAGS.optimizer is not None or FLAGS.learning_rate is not None or recipe.optimizer != Recipe().optimizer
     if model is None:
         network = assemble.build_model(recipe, data_sets, runtime, optimizer_asked=asked)
     else:
         with runtime.scope():
             network = assemble.own_model(model, recipe, optimizer_asked=asked)
-    if loop_class is None:  # Else only the program knows what of the data its model gets.
+    if loop_class is None and type(network).train_step is tf.keras.Model.train_step:
+        # Else only the program, or the model, knows what becomes of a batch.
         assemble.check_fits(data_sets.train, network, what="the training data")
         assemble.check_fits(data_sets.evaluation, network, what="the evaluation data")
+        if "num_classes" in data_sets.model_arguments:
+            check_classes(data_sets.model_arguments["num_classes"], network)
     loop = assemble.make_loop(
         recipe, network, runtime, workdir=FLAGS.workdir, loop_class=TrainLoop if loop_class is None else loop_class
     )
@@ -126,6 +138,8 @@ def _set_up(
 
 def _fit(job: _Job) -> int:
     """Trains until the run is done or a signal comes, and says how it ended."""
+    from tpuloop.commands import assemble
+
     recipe, loop, data_sets, callbacks = job
 
     def stop(name: str) -> None:
@@ -136,9 +150,9 @@ def _fit(job: _Job) -> int:
         history = loop.fit(
             data_sets.train,
             steps=recipe.steps,
-            batch_size=_batch_size(data_sets.train, recipe.global_batch),
+            batch_size=assemble.batch_size(data_sets.train, recipe.global_batch),
             eval_data=data_sets.evaluation,
-            eval_every=recipe.eval_every if data_sets.evaluation is not None else None,
+            eval_every=recipe.eval_every,
             callbacks=callbacks,
         )
     step = int(loop.step.numpy())
@@ -154,16 +168,8 @@ def _report(history: Any, step: int) -> None:
     """Prints the last evaluation, or the training loss where there is none."""
     values = {name: entries[-1] for name, entries in history.history.items() if entries}
     held_out = {name[4:]: value for name, value in values.items() if name.startswith("val_")}
-    shown = held_out or values
-    listed = ", ".join(f"{name} {value:.4f}" for name, value in sorted(shown.items()) if isinstance(value, float))
-    print(f"{'held-out' if held_out else 'training'} {listed} at step {step}", flush=True)
-
-
-def _batch_size(data: Any, global_batch: int) -> Optional[int]:
-    """The global batch for data that has none of its own."""
-    from tpuloop.data.source import as_source
-
-    return global_batch if as_source(data) is not None else None
+    line = result_line("held-out", held_out, step=step) if held_out else result_line("training", values, step=step)
+    print(line, flush=True)
 
 
 def _asked_flags() -> Any:

@@ -9,6 +9,7 @@ from typing import Any, Dict
 from absl import flags
 
 from tpuloop.commands import common_flags
+from tpuloop.commands.program import WRONG_INPUT, CommandFailed
 from tpuloop.errors import UsageError
 
 FLAGS = flags.FLAGS
@@ -68,7 +69,7 @@ def _race() -> Dict[str, Any]:
     )
     problem = disagreement(result["check"], result["shuffled"])
     if problem is not None:
-        raise RuntimeError(problem)
+        raise CommandFailed(problem)
     return result
 
 
@@ -81,5 +82,7 @@ def _race_in_a_new_process(replicas: int) -> Dict[str, Any]:
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
-        raise UsageError(f"the run on {replicas} replicas ended with status {done.returncode}; see above")
+        # Flags that are wrong there are wrong here.
+        kind = UsageError if done.returncode == WRONG_INPUT else CommandFailed
+        raise kind(f"the run on {replicas} replicas ended with status {done.returncode}; see above")
     return json.loads(done.stdout)["races"][0]
