@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tpuloop.engine.mean import Mean
 from tpuloop.errors import UsageError
 from tpuloop.loop import TrainLoop
-from tpuloop.engine.mean import Mean
 from tpuloop.settings import LoopSettings
 
 X = np.random.default_rng(0).normal(size=(8, 2)).astype(np.float32)

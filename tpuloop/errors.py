@@ -15,6 +15,12 @@ class StopRequested(RuntimeError):
     """What was asked for has no result, since somebody called `request_stop` before its end."""
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line; its kind where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 @contextlib.contextmanager
 def usage_errors_as_raised() -> Iterator[None]:
     """Around what traces a function: AutoGraph turns a UsageError raised there into an error of its own and a page."""

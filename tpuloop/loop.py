@@ -11,7 +11,7 @@ import tensorflow as tf
 from tpuloop.checkpoint.store import CheckpointStore
 from tpuloop.counts import check_count
 from tpuloop.data.arrays import without_none
-from tpuloop.data.checks import DataError
+from tpuloop.data.checks import DataError, check_fits
 from tpuloop.data.feed import Feed, FeedRules, eval_feed, resolved, train_feed
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
@@ -535,6 +535,9 @@ class TrainLoop(tf.Module):
                     f"a batch has {len(batch_spec)} parts, and the model takes (x, y, sample_weight): "
                     "leave out the others, or override forward_loss"
                 )
+            check_fits(
+                batch_spec, self.model, what="the training data" if step == "train_step" else "the evaluation data"
+            )
             x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch_spec)
             build_compiled(self.model, x, y, sample_weight)
         optimizer = getattr(self.model, "optimizer", None)

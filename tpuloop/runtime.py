@@ -10,7 +10,7 @@ from typing import Any, ContextManager, List, Optional
 import tensorflow as tf
 
 from tpuloop.accelerators import ACCELERATORS
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 
 logger = logging.getLogger("tpuloop")
 
@@ -153,7 +153,7 @@ def _tpu_runtime(tpu: Optional[str]) -> Runtime:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         strategy = tf.distribute.TPUStrategy(resolver)
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = first_line(error)
         if "No OpKernel was registered" in reason:
             reason = "this TensorFlow has no TPU runtime, which only that of a TPU VM's image has"
         raise RuntimeUnavailable(

@@ -44,7 +44,7 @@ def test_the_config_file_is_enough_to_run_it_again(folder):
     assert config["recipe"] == RECIPE
     assert config["program"] == "tpuloop" and config["flags"] == {"replicas": 2}
     assert config["versions"]["tensorflow"] == tf.__version__
-    assert sorted(os.listdir(folder.path)) == ["checkpoints", "config.json"]
+    assert sorted(os.listdir(folder.path)) == ["checkpoints", "config.json", "events"]
 
 
 def test_a_new_folder_has_no_config_and_takes_any_recipe(tmp_path):

@@ -133,3 +133,17 @@ def test_a_path_elsewhere_is_not_a_recipe_that_ships(tmp_path, monkeypatch, path
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="there is no such file"):
         resolve_config_path(path)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"eager": "no"}, "eager must be True or False; it is 'no'"),
+        ({"eager": 1}, "eager must be True or False; it is 1"),
+        ({"global_batch": 99_999_999_999_999}, r"global_batch must be below 2\*\*31"),
+        ({"optimizer": {"learning_rate": 1e300}}, "learning_rate must be below 3.4e38"),
+    ],
+)
+def test_what_would_fail_late_or_mean_the_opposite_is_refused(fields, message):
+    with pytest.raises(UsageError, match=message):
+        make_recipe(fields)

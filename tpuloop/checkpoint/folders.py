@@ -14,6 +14,8 @@ from typing import Callable, List, Set
 
 import tensorflow as tf
 
+from tpuloop.errors import first_line
+
 logger = logging.getLogger("tpuloop")
 
 COMMIT_FILE = "COMMIT.json"
@@ -149,4 +151,4 @@ def _or_warn(action: Callable[..., None], path: str, *others: str) -> None:
     try:
         action(path, *others)
     except (OSError, tf.errors.OpError) as error:
-        logger.warning("cannot clear away %s: %s", path, str(error).splitlines()[0])
+        logger.warning("cannot clear away %s: %s", path, first_line(error))

@@ -11,7 +11,7 @@ from tpuloop.commands.recipe import Recipe, check_choice
 from tpuloop.data import checks
 from tpuloop.data.sample import DATA_SETS, DataSets
 from tpuloop.data.source import as_source
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 from tpuloop.loop import TrainLoop
 from tpuloop.runtime import Runtime
 from tpuloop.settings import LoopSettings
@@ -47,7 +47,7 @@ def called_data(function: Callable[[], Any], *, what: str) -> DataSets:
         file = f"{error.filename}: " if error.filename else ""
         raise UsageError(f"{what} cannot be read: {file}{reason}") from error
     except tf.errors.NotFoundError as error:
-        raise UsageError(f"{what} cannot be read: {error.message.splitlines()[0]}") from error
+        raise UsageError(f"{what} cannot be read: {first_line(error)}") from error
 
 
 def as_data_sets(data: Any, *, what: str) -> DataSets:
@@ -85,7 +85,7 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         try:
             model = builder(**arguments)
         except (TypeError, ValueError) as error:
-            raise UsageError(f"model {name!r} cannot be built: {str(error).splitlines()[0]}") from error
+            raise UsageError(f"model {name!r} cannot be built: {first_line(error)}") from error
         check_is_model(model, what=f"model {name!r}")
         if model.optimizer is not None:
             _refuse_second_optimizer(optimizer_asked)
@@ -153,6 +153,26 @@ def prepare(recipe: Recipe) -> None:
     tf.keras.utils.set_random_seed(recipe.seed)
 
 
+def global_batch(data: Any, recipe: Recipe, *, asked: bool) -> Optional[int]:
+    """The examples in a global batch; None where a dataset's batches differ.
+
+    Args:
+      asked: whether a flag says how many.
+
+    Raises:
+      UsageError: where the flag would have no effect.
+    """
+    if as_source(data) is not None:
+        return recipe.global_batch
+    if asked:
+        raise UsageError(
+            f"--global_batch={recipe.global_batch} would have no effect: the data is a dataset, whose batches are made"
+        )
+    leaves = tf.nest.flatten(getattr(data, "element_spec", None))
+    shape = getattr(leaves[0], "shape", None) if leaves else None
+    return shape[0] if shape is not None and shape.rank else None
+
+
 def batch_size(data: Any, global_batch: int) -> Optional[int]:
     """The global batch for data that has none of its own."""
     return None if as_source(data) is None else global_batch
@@ -176,4 +196,5 @@ def make_loop(
         save_every=recipe.save_every,
         keep=recipe.keep,
     )
-    return loop_class(model, runtime=runtime, workdir=workdir, settings=settings)
+    with runtime.scope():  # A subclass may make models of its own.
+        return loop_class(model, runtime=runtime, workdir=workdir, settings=settings)

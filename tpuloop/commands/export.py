@@ -5,7 +5,7 @@ import os
 from absl import flags
 
 from tpuloop.commands import restored
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 
 FLAGS = flags.FLAGS
 
@@ -50,4 +50,4 @@ def _save(run_: restored.RestoredRun, output: str) -> None:
         model.save(unfinished, include_optimizer=False, save_format="tf")
         tf.io.gfile.rename(unfinished, output)
     except (OSError, tf.errors.OpError) as error:
-        raise UsageError(f"--output={output} cannot be written: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"--output={output} cannot be written: {first_line(error)}") from error

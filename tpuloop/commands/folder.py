@@ -10,7 +10,7 @@ import tensorflow as tf
 import tpuloop
 from tpuloop.checkpoint import commit
 from tpuloop.commands.recipe import make_recipe, recipe_differences
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 
 CONFIG_FILE = "config.json"
 
@@ -24,7 +24,11 @@ class RunFolder:
 
     def __init__(self, path: str):
         self.path = path
-        if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
+        try:
+            is_file = tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
+        except (OSError, tf.errors.OpError) as error:  # A file system that is not there, or does not let us in.
+            raise UsageError(f"--workdir={path} cannot be used: {first_line(error)}") from error
+        if is_file:
             raise UsageError(f"--workdir={path} is a file: give a folder")
 
     @property
@@ -90,6 +94,10 @@ class RunFolder:
         Raises:
           UsageError: where the folder cannot be written.
         """
+        try:
+            tf.io.gfile.makedirs(self.events)
+        except (OSError, tf.errors.OpError) as error:
+            raise UsageError(f"--workdir={self.path} cannot be written: {first_line(error)}") from error
         if commit.committed_steps(self.checkpoints):
             return
         config = {
@@ -109,7 +117,7 @@ class RunFolder:
                 file.write(json.dumps(config, indent=1, sort_keys=True) + "\n")
             tf.io.gfile.rename(f"{path}.writing", path, overwrite=True)
         except (OSError, tf.errors.OpError) as error:
-            raise UsageError(f"--workdir={self.path} cannot be written: {str(error).splitlines()[0]}") from error
+            raise UsageError(f"--workdir={self.path} cannot be written: {first_line(error)}") from error
 
     def finished_step(self, target: int) -> Optional[int]:
         """The step of the newest checkpoint if it is intact and the run ended with it, else None."""

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments
 from tpuloop.commands.recipe import check_choice, is_number
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 
 OPTIMIZERS: Dict[str, Any] = {
     "adam": tf.keras.optimizers.Adam,
@@ -35,7 +35,7 @@ def make_optimizer(fields: Mapping[str, Any]) -> tf.keras.optimizers.Optimizer:
     try:
         return make(**arguments)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"optimizer {name!r} cannot be made: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"optimizer {name!r} cannot be made: {first_line(error)}") from error
 
 
 def _check_like(default: Any, value: Any, *, what: str) -> None:

@@ -10,7 +10,7 @@ from absl import flags
 
 from tpuloop.commands import restored
 from tpuloop.commands.predictions_file import FORMATS, contents, named_arrays
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -89,4 +89,4 @@ def _write(path: str, contents: bytes) -> None:
             file.write(contents)
         tf.io.gfile.rename(unfinished, path, overwrite=True)
     except (OSError, tf.errors.OpError) as error:
-        raise UsageError(f"--output={path} cannot be written: {str(error).splitlines()[0]}") from error
+        raise UsageError(f"--output={path} cannot be written: {first_line(error)}") from error

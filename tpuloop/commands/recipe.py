@@ -11,6 +11,7 @@ from tpuloop.errors import UsageError
 PRECISIONS = ("float32", "bfloat16", "float16")
 
 # What may change between two calls for one run, since it does not change what is computed.
+_LARGEST_FLOAT32 = 3.4e38
 HOW_NOT_WHAT = ("steps_per_loop", "save_every", "keep", "eager")
 
 
@@ -63,6 +64,10 @@ class Recipe:
             _check_count("steps_per_loop", self.steps_per_loop, or_else=", or auto")
         if not _is_int(self.seed) or not 0 <= self.seed < 2**32:
             raise UsageError(f"seed must be an integer from 0 to 2**32 - 1; it is {self.seed!r}")
+        if self.global_batch >= 2**31:
+            raise UsageError(f"global_batch must be below 2**31, as shapes are 32 bits; it is {self.global_batch!r}")
+        if not isinstance(self.eager, bool):
+            raise UsageError(f"eager must be True or False; it is {self.eager!r}")
         check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
         if self.clip_norm is not None and not (is_number(self.clip_norm) and self.clip_norm > 0):
             raise UsageError(f"clip_norm must be a positive number or None; it is {self.clip_norm!r}")
@@ -74,6 +79,8 @@ class Recipe:
             rate = self.optimizer["learning_rate"]
             if not (is_number(rate) and rate > 0):
                 raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
+            if rate >= _LARGEST_FLOAT32:
+                raise UsageError(f"learning_rate must be below 3.4e38, as it is held in 32 bits; it is {rate!r}")
 
     def to_json(self) -> Dict[str, Any]:
         """The recipe as plain JSON.

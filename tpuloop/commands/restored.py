@@ -70,7 +70,7 @@ def restore_run() -> RestoredRun:
     if config["program"] != "tpuloop":
         raise UsageError(
             f"the run in {FLAGS.workdir} was made by {config['program']}, which alone knows its model and data: "
-            "use TrainLoop.evaluate or predict there"
+            "use TrainLoop.restore() there, and then evaluate or predict"
         )
     recipe = make_recipe(config["recipe"])
     assemble.prepare(recipe)

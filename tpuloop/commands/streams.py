@@ -1,4 +1,7 @@
-"""Standard streams that cannot end a run: one may be closed, or lose its reader, and hours of training go on."""
+"""Standard streams that cannot end a run: one may be closed, or lose its reader, and hours of training go on.
+
+Of the two only standard output holds results: that they cannot be written is an error.
+"""
 
 import errno
 import os
@@ -22,14 +25,20 @@ def keep_open() -> None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
     for name in ("stdout", "stderr"):
         if not isinstance(getattr(sys, name), _Patient):
-            setattr(sys, name, _Patient(getattr(sys, name)))
+            setattr(sys, name, _Patient(getattr(sys, name), forgives_all=name == "stderr"))
 
 
 class _Patient:
-    """A text stream that goes silent when its reader is gone. Any other error, such as a full disk, is one."""
+    """A text stream that goes silent when its reader is gone.
 
-    def __init__(self, stream: Any):
+    Args:
+      stream: what to write to.
+      forgives_all: any other error, such as a full disk, silences it as well, and is not raised.
+    """
+
+    def __init__(self, stream: Any, *, forgives_all: bool = False):
         self._stream = stream
+        self._forgives_all = forgives_all
 
     def write(self, text: str) -> int:
         try:
@@ -48,7 +57,7 @@ class _Patient:
         return getattr(self._stream, name)
 
     def _go_silent(self, error: OSError) -> None:
-        if error.errno not in _READER_IS_GONE:
+        if error.errno not in _READER_IS_GONE and not self._forgives_all:
             raise error
         # Beneath the stream, so that what it still holds can be written, and C++ code can print.
         null = os.open(os.devnull, os.O_WRONLY)

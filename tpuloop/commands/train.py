@@ -9,7 +9,7 @@ from absl import flags
 import tpuloop
 from tpuloop.checkpoint import notice
 from tpuloop.commands import common_flags
-from tpuloop.commands.program import DONE, STOPPED
+from tpuloop.commands.program import DONE, FAILED, STOPPED
 from tpuloop.commands.recipe import Recipe
 from tpuloop.commands.result_line import result_line
 from tpuloop.errors import UsageError
@@ -104,6 +104,7 @@ def _set_up(
             f"eval_every is {recipe.eval_every}, and the data has nothing held out to evaluate on: "
             "leave it out (--config.eval_every=None)"
         )
+    global_batch = assemble.global_batch(data_sets.train, recipe, asked=FLAGS.global_batch is not None)
     asked = FLAGS.optimizer is not None or FLAGS.learning_rate is not None or recipe.optimizer != Recipe().optimizer
     if model is None:
         network = assemble.build_model(recipe, data_sets, runtime, optimizer_asked=asked)
@@ -122,10 +123,11 @@ def _set_up(
     parameters = f"{network.count_params():,} parameters" if network.built else "not built yet"
     logger.info("model: %s, %s", network.name, parameters)
     logger.info(
-        "data: %s, global batch %d (%d a replica)",
+        "data: %s, %s",
         data_sets.description or recipe.data["name"] if data is None else data_sets.description or "the program's own",
-        recipe.global_batch,
-        recipe.global_batch // runtime.replicas,
+        f"global batch {global_batch} ({global_batch // runtime.replicas} a replica)"
+        if global_batch
+        else "its own batches",
     )
     saved = committed_steps(folder.checkpoints)
     logger.info("workdir: %s, %s", FLAGS.workdir, f"continues after step {saved[-1]}" if saved else "a new run")
@@ -160,6 +162,9 @@ def _fit(job: _Job) -> int:
         by = signals.received or "the program"
         logger.info("stopped by %s after step %d, its state is saved: the same command continues", by, step)
         return STOPPED
+    if loop.place is not None and loop.place.diverged:
+        logger.error("the loss was not finite at step %d: the last checkpoint is from before it", step)
+        return FAILED
     _report(history, step)
     return DONE
 
