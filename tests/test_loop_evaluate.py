@@ -255,7 +255,7 @@ def test_data_that_never_ends_needs_steps():
 @pytest.mark.parametrize("known", [True, False])
 def test_empty_data(known):
     data = dataset(X, Y).take(0) if known else dataset(X, Y).filter(lambda *batch: False)
-    with pytest.raises(ValueError, match="the data is empty"):
+    with pytest.raises(ValueError, match="data is empty"):
         TrainLoop(classifier()).evaluate(data)
 
 

@@ -105,12 +105,12 @@ class TrainLoop(tf.Module):
         if given:
             with self.runtime.scope():
                 model.compile(**{**_compiled_with(model), **given})
-        if self.settings.clip_norm is not None and self._uses_own_step("train_step"):
+        if self.settings.clip_norm is not None and self._runs_keras_step("train_step"):
             raise UsageError(
                 f"clip_norm={self.settings.clip_norm} has no effect on the model's own train_step: clip there, or give "
                 "the optimizer global_clipnorm"
             )
-        if self.settings.accumulate_steps > 1 and not self._owns_train_step():
+        if self.settings.accumulate_steps > 1 and not self._runs_default_train_step():
             raise UsageError(
                 f"accumulate_steps={self.settings.accumulate_steps} has no effect on a train_step of your own: "
                 "accumulate there, or override forward_loss instead"
@@ -152,7 +152,7 @@ class TrainLoop(tf.Module):
           Named values: `Mean`s, which are averaged over all replicas, or tensors, which count like `Mean(tensor)`.
           The first one is watched where a run shall end on NaN; it is the loss by custom.
         """
-        if self._uses_own_step("train_step"):
+        if self._runs_keras_step("train_step"):
             return _as_float32(converted(self.model.train_step)(batch))
         outputs: Dict[str, Any] = {}
         schedule = learning_rate_schedule(self.optimizer)
@@ -184,7 +184,7 @@ class TrainLoop(tf.Module):
           Named `Mean`s with one value per example; the loop leaves padded rows out. A Keras metric updated here must
           be given `sample_weight=self.example_mask()`.
         """
-        if self._uses_own_step("test_step"):
+        if self._runs_keras_step("test_step"):
             return _as_float32(converted(self.model.test_step)(batch))
         loss, means = self._loss_and_means(batch, training=False)
         return {"loss": loss, **means}
@@ -348,7 +348,7 @@ class TrainLoop(tf.Module):
                 schedule=schedule,
                 feed_from=feed_from,
                 engine_for=lambda feed: self._training_engine(feed, hooks),
-                metrics=lambda: self._updated_metrics(own_step="train_step"),
+                metrics=lambda: self._updated_metrics(step="train_step"),
                 means=self._summary_of("train_step"),
                 stop=self._stop,
                 evaluate=None if evaluation is None else lambda: self._run_evaluation(evaluation, hooks),
@@ -478,7 +478,7 @@ class TrainLoop(tf.Module):
         method = getattr(self, name)
         return method if getattr(method, "__func__", None) is getattr(TrainLoop, name) else converted(method)
 
-    def _uses_own_step(self, name: str) -> bool:
+    def _runs_keras_step(self, name: str) -> bool:
         """Whether the Keras model's own "train_step" or "test_step" runs: it has one, and the loop's is TrainLoop's."""
         ours = {"train_step": "train_step", "test_step": "eval_step"}[name]
         replaced = any(getattr(type(self), part) is not getattr(TrainLoop, part) for part in (ours, "forward_loss"))
@@ -486,22 +486,22 @@ class TrainLoop(tf.Module):
 
     def _summary_of(self, name: str) -> Union[RunningMeans, LastValues]:
         """How the outputs of many steps become logs: Keras's own steps return values that are means already."""
-        return LastValues() if self._uses_own_step(name) else RunningMeans()
+        return LastValues() if self._runs_keras_step(name) else RunningMeans()
 
-    def _owns_train_step(self) -> bool:
-        return type(self).train_step is TrainLoop.train_step and not self._uses_own_step("train_step")
+    def _runs_default_train_step(self) -> bool:
+        return type(self).train_step is TrainLoop.train_step and not self._runs_keras_step("train_step")
 
-    def _updated_metrics(self, *, own_step: str) -> List[tf.keras.metrics.Metric]:
+    def _updated_metrics(self, *, step: str) -> List[tf.keras.metrics.Metric]:
         """The Keras metrics that a step updates: the model's, and those that are attributes of the loop."""
         # The loss is a Mean of ours, unless the model's own step updates Keras's metric of it.
-        losses = () if self._uses_own_step(own_step) else _compiled_loss_metrics(self.model)
+        losses = () if self._runs_keras_step(step) else _compiled_loss_metrics(self.model)
         own = [layer for layer in layers_within(self) if isinstance(layer, tf.keras.metrics.Metric)]
         return distinct([*self.model.metrics, *own], but=losses)
 
-    def _metric_results(self, shown: List[str], *, own_step: str) -> Dict[str, tf.Tensor]:
+    def _metric_results(self, shown: List[str], *, step: str) -> Dict[str, tf.Tensor]:
         """The metrics' results that join the logs. Called once the step was traced, which may have made metrics."""
-        results = results_by_name(self._updated_metrics(own_step=own_step))
-        if not self._uses_own_step(own_step):
+        results = results_by_name(self._updated_metrics(step=step))
+        if not self._runs_keras_step(step):
             return results
         # On one replica the values the step returned are global. On more, each returned the result of its part.
         return {name: results[name] for name in results if self.runtime.replicas > 1 and name in shown}
@@ -516,12 +516,12 @@ class TrainLoop(tf.Module):
         )
 
     def _uses_compiled_forward(self) -> bool:
-        return self._owns_train_step() and type(self).forward_loss is TrainLoop.forward_loss
+        return self._runs_default_train_step() and type(self).forward_loss is TrainLoop.forward_loss
 
     def _eval_feed(self, data: Any, batch_size: Optional[int], steps: Optional[int]) -> Feed:
         if steps is not None:
             steps = check_count("evaluation steps", steps, or_else=", or None")
-        pad = not self._uses_own_step("test_step")
+        pad = not self._runs_keras_step("test_step")
         return eval_feed(data, self._feed_rules(), batch_size=batch_size, steps=steps, pad=pad)
 
     def _build(self, feed: Feed, step: str) -> None:
@@ -540,6 +540,9 @@ class TrainLoop(tf.Module):
             )
             x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch_spec)
             build_compiled(self.model, x, y, sample_weight)
+        predicts = type(self).predict_step is TrainLoop.predict_step and not _overrides(self.model, "predict_step")
+        if step == "predict_step" and predicts:
+            check_fits(feed.dataset.element_spec[0], self.model, what="the data", labels=False)
         optimizer = getattr(self.model, "optimizer", None)
         if optimizer is not None:
             create_weights(optimizer, self.model.trainable_variables if self.model.built else [])
@@ -561,21 +564,21 @@ class TrainLoop(tf.Module):
             replica_step=self._overridable("train_step"),
             feed=feed,
             split=self.splits_on_host(feed),
-            results=lambda shown: self._metric_results(shown, own_step="train_step"),
+            results=lambda shown: self._metric_results(shown, step="train_step"),
             counters=[self.step],
             announced=[self.model._train_counter] if hooks.counts_every_step else [],
             halt_on_nonfinite=hooks.halts_on_nonfinite,
         )
 
     def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
-        own = self._uses_own_step("test_step")
+        own = self._runs_keras_step("test_step")
         eval_step = self._overridable("eval_step")
         engine = self._engines.stepping(
             "eval",
             replica_step=(lambda batch_and_mask: eval_step(batch_and_mask[0])) if own else eval_step,
             feed=feed,
             split=self.splits_on_host(feed),
-            results=lambda shown: self._metric_results(shown, own_step="test_step"),
+            results=lambda shown: self._metric_results(shown, step="test_step"),
             masked=not own,
         )
         return run_evaluation(
@@ -583,7 +586,7 @@ class TrainLoop(tf.Module):
             feed=feed,
             iterator=self.iterator(feed),
             hooks=hooks,
-            metrics=self._updated_metrics(own_step="test_step"),
+            metrics=self._updated_metrics(step="test_step"),
             means=self._summary_of("test_step"),
             stop=self._stop,
             strategy=self.runtime.strategy,

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tpuloop.data.checks import DataError
 from tpuloop.data.feed import FeedRules, eval_feed, train_feed
+from tpuloop.errors import UsageError
 
 RULES = FeedRules(replicas=1, static_shapes=False, strings=False)
 TPU = FeedRules(replicas=4, static_shapes=True, strings=False)
@@ -94,7 +95,7 @@ def test_size_of_batches():
 @pytest.mark.parametrize("batch_size", [0, -1, 2.5, "32", True])
 def test_sizes_of_batches_that_make_no_sense(batch_size):
     for make in (training, evaluation):
-        with pytest.raises(DataError, match=f"batch_size must be an integer of at least 1; it is {batch_size!r}"):
+        with pytest.raises(UsageError, match=f"batch_size must be an integer of at least 1; it is {batch_size!r}"):
             make(np.arange(10), batch_size=batch_size)
 
 

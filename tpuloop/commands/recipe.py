@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
+from tpuloop.counts import check_count
 from tpuloop.errors import UsageError
 
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -177,9 +178,7 @@ def is_number(value: Any) -> bool:
 
 
 def _check_count(name: str, value: Any, or_else: str = "") -> None:
-    if not _is_int(value) or value < 1:
-        raise UsageError(f"{name} must be an integer of at least 1{or_else}; it is {value!r}")
-    if value >= 2**62:
+    if check_count(name, value, or_else=or_else) >= 2**62:
         raise UsageError(f"{name} must be below 2**62, as steps are counted in 64 bits; it is {value!r}")
 
 

@@ -54,11 +54,18 @@ def digits() -> DataSets:
 def _read_digits(split: str) -> Tuple[np.ndarray, np.ndarray]:
     path = os.path.join(os.path.dirname(__file__), "digits", f"{split}.tfrecord")
     features = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-    records = tf.data.TFRecordDataset(path).batch(4096)
+    records = tf.data.TFRecordDataset(path).batch(4096).with_options(_untuned())
     parts = [tf.nest.map_structure(np.asarray, tf.io.parse_example(record, features)) for record in records]
     pixels = np.frombuffer(b"".join(image for part in parts for image in part["image"]), np.uint8)
     images = pixels.reshape([-1, 8, 8, 1]).astype(np.float32) / 16
     return images, np.concatenate([part["label"] for part in parts])
+
+
+def _untuned() -> tf.data.Options:
+    """Without the thread that tunes a pipeline, which warns when one this short ends before it has begun."""
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return options
 
 
 DATA_SETS: Dict[str, Callable[[], DataSets]] = {"digits": digits}
