@@ -77,12 +77,11 @@ def restore_run() -> RestoredRun:
     data_sets = assemble.load_data(recipe)
     model = assemble.build_model(recipe, data_sets, runtime)
     loop = assemble.make_loop(recipe, model, runtime, workdir=FLAGS.workdir)
-    with runtime.scope():
-        record = loop.checkpoints().restore(to_train=False)
-    if record is None:
+    step = loop.restore()
+    if step is None:
         raise UsageError(f"--workdir={FLAGS.workdir} has no checkpoint yet: train there first")
-    logger.info("step %d of %s, on %s", record["step"], FLAGS.workdir, runtime.why)
-    return RestoredRun(loop, recipe, data_sets, record["step"])
+    logger.info("step %d of %s, on %s", step, FLAGS.workdir, runtime.why)
+    return RestoredRun(loop, recipe, data_sets, step)
 
 
 def batch_size(data: Any, recipe: Recipe) -> Optional[int]:
