@@ -177,6 +177,7 @@ def test_a_scalar_cannot_be_exact_and_is_refused():
         Scalar(model).evaluate(dataset(X, Y))
 
 
+@pytest.mark.slow
 def test_an_evaluation_in_the_middle_of_an_epoch_changes_no_bit_of_the_training(runtimes):
     data = dataset(numbers(40, 3), np.arange(40) % 3, np.linspace(0, 2, 40).astype(np.float32))
     for replicas in (1, 2):

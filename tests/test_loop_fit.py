@@ -123,7 +123,9 @@ def test_lists_of_arrays_are_several_inputs_and_outputs_as_in_keras():
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
-@pytest.mark.parametrize("replicas, weights", [(1, "rows"), (2, "elements"), (2, None)])
+@pytest.mark.parametrize(
+    "replicas, weights", [(1, "rows"), (2, "elements"), pytest.param(2, None, marks=pytest.mark.slow)]
+)
 def test_mask_of_an_embedding(runtimes, replicas, weights):
     def make():
         model = tf.keras.Sequential(

@@ -42,7 +42,7 @@ def make(runtime, settings=None, **arguments):
 
 
 @pytest.mark.parametrize("kind", ["graph", "host"])
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_resumed_run_repeats_their_masks(runtimes, tmp_path, kind, replicas):
     settings = LoopSettings(loop=kind, steps_per_loop=2)
     whole = make(runtimes(replicas), settings)

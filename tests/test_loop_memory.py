@@ -29,7 +29,7 @@ def data(*, known):
     return batches if known else batches.filter(lambda *batch: True)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("known", [True, False])
 def test_traces_objects_and_functions_do_not_grow(runtimes, replicas, known):
     traced = []

@@ -61,8 +61,8 @@ def test_training_follows_float32(runtimes, policy):
     assert 0.1 < history["gradient_norm"][0] < 10  # Not that of the scaled loss.
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
-@pytest.mark.parametrize("accumulate_steps", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("accumulate_steps", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_an_overflow_skips_the_step_and_halves_the_scale(runtimes, replicas, accumulate_steps):
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     with runtimes(replicas).scope():

@@ -81,7 +81,7 @@ def everything():
     return model
 
 
-@pytest.mark.parametrize("replicas", [1, 2, 4, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("replicas", [1, 2, *(pytest.param(count, marks=pytest.mark.slow) for count in (4, 8))])
 def test_everything_at_once(runtimes, replicas):
     data = one_batch(
         np.random.default_rng(0).integers(0, 7, [8, 4]),

@@ -61,7 +61,7 @@ def assert_same_bits(found, expected):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_restart_at_step_three_repeats_the_rest_to_the_bit(runtimes, tmp_path, replicas):
     norm = replicas == 1  # Moving statistics are saved as the mean over the replicas, see the next test.
     whole = process(runtimes(replicas), norm=norm)
@@ -77,6 +77,7 @@ def test_a_restart_at_step_three_repeats_the_rest_to_the_bit(runtimes, tmp_path,
     assert history.epoch == [0, 1]
 
 
+@pytest.mark.slow
 def test_moving_statistics_of_two_replicas_come_back_but_for_a_rounding(runtimes, tmp_path):
     whole = process(runtimes(2), norm=True)
     whole.fit((X, Y), batch_size=4, steps=6)
@@ -88,6 +89,7 @@ def test_moving_statistics_of_two_replicas_come_back_but_for_a_rounding(runtimes
         np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_run_twice_and_another_seed_another(runtimes):
     runs = []
     for seed in (1, 1, 2):
@@ -100,6 +102,7 @@ def test_the_same_seed_gives_the_same_run_twice_and_another_seed_another(runtime
     assert all(runs[0][0][step] != runs[2][0][step] for step in (1, 2, 3, 4))
 
 
+@pytest.mark.slow
 def test_a_run_may_go_on_with_another_number_of_replicas(runtimes, tmp_path):
     class NoDropout(TrainLoop):
         def forward_loss(self, batch, *, training):

@@ -91,7 +91,7 @@ def test_gan_with_two_optimizers(runtimes, replicas):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_gan_resumes_with_both_optimizers_to_the_bit(runtimes, tmp_path, caplog, replicas):
     whole = gan(runtimes(replicas))
     whole.fit(dataset(NOISE, REAL), steps=6)

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow  # Its examples do not differ by the version of Python.
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 

@@ -25,7 +25,7 @@ SHUFFLED = ["tpuloop, shuffling", "model.fit(x, y), 5 steps a call", "model.fit(
 NAMES = SAME_ORDER + SHUFFLED
 
 
-@pytest.fixture(scope="module", params=[1, 2])
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.slow)])
 def result(request, runtimes):
     return race(runtimes(request.param), **TINY)
 

@@ -88,7 +88,7 @@ def test_no_weight_in_any_part_changes_nothing(runtimes):
         np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_mixed_float16(runtimes, replicas):
     tf.keras.mixed_precision.set_global_policy("mixed_float16")
     found = train(runtimes(replicas), 3)
