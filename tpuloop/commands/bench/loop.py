@@ -22,8 +22,8 @@ _STARTS = 7
 
 def define_flags() -> None:
     """The flags of the command."""
-    flags.DEFINE_integer("repeats", 31, "Slices of each loop; they take turns.", lower_bound=1)
-    flags.DEFINE_float("slice_seconds", 0.15, "About how long a slice takes.", lower_bound=0)
+    flags.DEFINE_integer("repeats", 15, "Slices of each loop; they take turns.", lower_bound=1)
+    flags.DEFINE_float("slice_seconds", 0.35, "About how long a slice takes.", lower_bound=0)
     flags.DEFINE_integer(
         "steps_per_loop",
         None,
