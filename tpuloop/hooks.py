@@ -10,6 +10,9 @@ from tpuloop.engine.trace import StepTrace
 
 logger = logging.getLogger("tpuloop")
 
+# As `fit` takes them: one, several or none.
+CallbacksLike = Union[None, tf.keras.callbacks.Callback, Iterable[tf.keras.callbacks.Callback]]
+
 
 class Callback(tf.keras.callbacks.Callback):
     """A Keras callback that may also name its steps, see every step, and is always closed.
@@ -49,7 +52,7 @@ class Hooks:
     one adds (`lr`) others do not see.
     """
 
-    def __init__(self, callbacks: Union[None, tf.keras.callbacks.Callback, Iterable[tf.keras.callbacks.Callback]]):
+    def __init__(self, callbacks: CallbacksLike):
         callbacks = [callbacks] if isinstance(callbacks, tf.keras.callbacks.Callback) else list(callbacks or ())
         for callback in callbacks:
             keras_callbacks.refuse_unusable(callback)
@@ -77,7 +80,11 @@ class Hooks:
     @property
     def sees_every_batch(self) -> List[str]:
         """The classes of callbacks with hooks for batches that cannot say for which: not Keras's, nor `Callback`s."""
-        return [type(callback).__name__ for callback in self.callbacks if _has_batch_hooks(callback)]
+        return [
+            type(callback).__name__
+            for callback in self.callbacks
+            if not isinstance(callback, Callback) and keras_callbacks.has_batch_hooks_of_its_own(callback)
+        ]
 
     def attach(self, loop: Any, model: tf.keras.Model, params: Mapping[str, Any]) -> None:
         """Tells every callback its model, Keras's parameters of the run, and the loop."""
@@ -134,13 +141,3 @@ class Hooks:
                 first = first or error
         if first is not None and not failed:
             raise first
-
-
-_BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
-
-
-def _has_batch_hooks(callback: tf.keras.callbacks.Callback) -> bool:
-    if isinstance(callback, Callback):
-        return False
-    modules = {getattr(callback, hook).__module__ or "" for hook in _BATCH_HOOKS}
-    return not all(module.split(".")[0] in ("keras", "tensorflow") for module in modules)

@@ -13,6 +13,8 @@ import tensorflow as tf
 from tpuloop.engine.pacing import next_multiple
 from tpuloop.errors import UsageError
 
+_BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+
 
 def refuse_unusable(callback: object) -> None:
     """Refuses what cannot work in a loop.
@@ -45,6 +47,12 @@ def next_boundary(callback: tf.keras.callbacks.Callback, step: int) -> Optional[
 def records_by_step(callback: tf.keras.callbacks.Callback) -> bool:
     """Whether it lets the step's own `tf.summary` calls through at multiples of a step count."""
     return isinstance(callback, tf.keras.callbacks.TensorBoard) and callback.update_freq != "epoch"
+
+
+def has_batch_hooks_of_its_own(callback: tf.keras.callbacks.Callback) -> bool:
+    """Whether a user wrote hooks that are to run for every batch; Keras's own are told their steps here."""
+    modules = [getattr(callback, hook).__module__ or "" for hook in _BATCH_HOOKS]
+    return not all(module.split(".")[0] in ("keras", "tensorflow") for module in modules)
 
 
 def before_call(callback: tf.keras.callbacks.Callback, step: int) -> None:

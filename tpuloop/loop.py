@@ -30,14 +30,13 @@ from tpuloop.engines import Engines, StepLoop
 from tpuloop.errors import StopRequested, UsageError
 from tpuloop.evaluation import run_evaluation
 from tpuloop.fit import Fit, Place
-from tpuloop.hooks import Hooks
+from tpuloop.hooks import CallbacksLike, Hooks
 from tpuloop.runtime import Runtime, check_tensorflow_version
 from tpuloop.schedule import Schedule
 from tpuloop.settings import LoopSettings
 
 logger = logging.getLogger("tpuloop")
 
-CallbacksLike = Union[None, tf.keras.callbacks.Callback, Iterable[tf.keras.callbacks.Callback]]
 Loss = Union[Mean, tf.Tensor]
 LossAndMeans = Union[Loss, Tuple[Loss, Dict[str, Mean]]]
 

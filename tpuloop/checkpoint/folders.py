@@ -27,7 +27,7 @@ _REPLACED = re.compile(r"\.replaced-(step-\d{8,})-\d+$")
 # Also without a commit file to name them: a write or a deletion may have ended halfway. The second line is what
 # TensorFlow leaves of a save that did not end.
 _OURS = re.compile(
-    rf"({re.escape(COMMIT_FILE)}(\.new)?|{PREFIX}\.(index|data-\d+-of-\d+)"
+    rf"({re.escape(COMMIT_FILE)}|{PREFIX}\.(index|data-\d+-of-\d+)"
     rf"|{PREFIX}\.(index|data-\d+-of-\d+)\.tempstate\d+|{PREFIX}_temp)$"
 )
 

@@ -10,7 +10,7 @@ from tpuloop.checkpoint import commit, retention
 from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
 from tpuloop.checkpoint.misfits import misfits, value_name
 from tpuloop.checkpoint.tensors import check_tensors
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, first_line
 
 logger = logging.getLogger("tpuloop")
 
@@ -45,9 +45,8 @@ class CheckpointStore:
                 file.write("probe")
             tf.io.gfile.remove(probe)
         except (OSError, tf.errors.OpError) as error:
-            problem = " ".join(str(error).split())
             raise UsageError(
-                f"cannot write checkpoints to {self._directory}: {problem}; give another workdir"
+                f"cannot write checkpoints to {self._directory}: {first_line(error)}; give another workdir"
             ) from error
 
     def save(self, step: int, record: Mapping[str, Any]) -> None:

@@ -43,7 +43,7 @@ def called_data(function: Callable[[], Any], *, what: str) -> DataSets:
     try:
         return as_data_sets(function(), what=what)
     except OSError as error:
-        reason = error.strerror if error.filename and error.strerror else str(error) or type(error).__name__
+        reason = error.strerror if error.filename and error.strerror else first_line(error)
         file = f"{error.filename}: " if error.filename else ""
         raise UsageError(f"{what} cannot be read: {file}{reason}") from error
     except tf.errors.NotFoundError as error:

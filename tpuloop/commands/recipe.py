@@ -11,8 +11,9 @@ from tpuloop.errors import UsageError
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
-# What may change between two calls for one run, since it does not change what is computed.
 _LARGEST_FLOAT32 = 3.4e38
+
+# What may change between two calls for one run, since it does not change what is computed.
 HOW_NOT_WHAT = ("steps_per_loop", "save_every", "keep", "eager")
 
 

@@ -163,8 +163,7 @@ def _fit(job: _Job) -> int:
         logger.info("stopped by %s after step %d, its state is saved: the same command continues", by, step)
         return STOPPED
     if loop.place is not None and loop.place.diverged:
-        logger.error("the loss was not finite at step %d: the last checkpoint is from before it", step)
-        return FAILED
+        return FAILED  # As the loop has said.
     _report(history, step)
     return DONE
 
@@ -173,8 +172,8 @@ def _report(history: Any, step: int) -> None:
     """Prints the last evaluation, or the training loss where there is none."""
     values = {name: entries[-1] for name, entries in history.history.items() if entries}
     held_out = {name[4:]: value for name, value in values.items() if name.startswith("val_")}
-    line = result_line("held-out", held_out, step=step) if held_out else result_line("training", values, step=step)
-    print(line, flush=True)
+    kind, shown = ("held-out", held_out) if held_out else ("training", values)
+    print(result_line(kind, shown, step=step), flush=True)
 
 
 def _asked_flags() -> Any:

@@ -5,13 +5,11 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow as tf
 
+from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
 from tpuloop.data.source import Source
 
 _ROWS_AT_ONCE = 1024
-
-# AutoGraph takes longer to convert the functions here, which have nothing to convert, than TensorFlow to trace them.
-_as_written = tf.autograph.experimental.do_not_convert
 
 
 class ArraySource(Source):
@@ -66,7 +64,7 @@ class ArraySource(Source):
         # A pipeline pays per operation, not per byte: several small batches are picked at once and then told apart.
         together = max(1, _ROWS_AT_ONCE // batch_size)
 
-        @_as_written
+        @as_written
         def pick(indices: tf.Tensor) -> Any:
             indices = tf.reshape(indices, [together, batch_size])
             return tf.nest.map_structure(lambda array: tf.gather(array, indices), arrays)
@@ -79,12 +77,12 @@ class ArraySource(Source):
         size = self._size
         if not self._shuffle:
             starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, count)
-            in_order = _as_written(lambda start: tf.cast((start + tf.range(count, dtype=tf.int64)) % size, tf.int32))
+            in_order = as_written(lambda start: tf.cast((start + tf.range(count, dtype=tf.int64)) % size, tf.int32))
             return starts.map(in_order)
         # Orders are drawn for as much as an epoch holds, so that each is drawn twice at most: where two stretches meet.
         stretch = -(-size // count) * count
 
-        @_as_written
+        @as_written
         def of_stretch(start: tf.Tensor) -> tf.Tensor:
             first = start // size
             orders = epoch_orders(tf.range(first, (start + stretch - 1) // size + 1), seed=seed, size=size)

@@ -7,13 +7,11 @@ from typing import Any, Dict, Optional, Tuple, Union
 import tensorflow as tf
 
 from tpuloop.counts import check_count
+from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError, check_batches, check_divides
 from tpuloop.data.source import Source, as_source
 
 logger = logging.getLogger("tpuloop")
-
-# AutoGraph takes longer to convert the functions here, which have nothing to convert, than TensorFlow to trace them.
-_as_written = tf.autograph.experimental.do_not_convert
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,11 +177,11 @@ def eval_feed(
         return batch if is_tuple else batch[0]
 
     if not pad:
-        unpadded = _as_written(lambda *batch: _unpadded(whole(batch)))
+        unpadded = as_written(lambda *batch: _unpadded(whole(batch)))
         return Feed(dataset.map(unpadded), length, False, length)
     if size is None and rules.static_shapes:
         size = _size_of_batches(batch_size) if source is not None else _first_batch_size(dataset)
-    dataset = dataset.map(_as_written(lambda *batch: _padded(whole(batch), size, rules.replicas)))
+    dataset = dataset.map(as_written(lambda *batch: _padded(whole(batch), size, rules.replicas)))
     check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
     return Feed(dataset, length, False, length)
 
@@ -271,7 +269,7 @@ def _class_weighted(dataset: tf.data.Dataset, class_weight: Optional[Dict[int, f
     table = tf.constant([class_weight[number] for number in classes], tf.float32)
     one_hot = label_spec.shape.rank == 2 and label_spec.shape[-1] not in (None, 1)
 
-    @_as_written
+    @as_written
     def weighted(*batch: Any) -> Any:
         x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch)
         label = tf.argmax(y, axis=-1) if one_hot else tf.reshape(y, [-1])

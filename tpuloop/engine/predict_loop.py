@@ -39,9 +39,9 @@ class PredictLoop:
         self._replica_step = replica_step
         self._seed = seed
         self._split = split
-        # A partial for the reason that GraphLoop gives.
-        compiled_step = tf.function(functools.partial(self._global_step), autograph=False)
-        self._one = compiled_step if compiled else self._global_step
+        self._one = self._global_step
+        if compiled:  # A partial for the reason that GraphLoop gives.
+            self._one = tf.function(functools.partial(self._global_step), autograph=False)
 
     def outputs(self, iterator: Any) -> Iterator[Any]:
         """The outputs of each global batch as NumPy, without the padded rows."""
