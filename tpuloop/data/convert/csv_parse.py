@@ -9,10 +9,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy as np
 
 from tpuloop.data.convert.csv_columns import Table, limits
+from tpuloop.data.convert.csv_plain import plain_table
 from tpuloop.data.convert.csv_rows import MAX_ROW_BYTES, Block
 from tpuloop.data.records.manifest import Feature
 
 _SHOWN = 40  # Characters of a value in a message.
+_EXACT = 2**53  # A float64 is exact up to there.
 
 
 class Parser:
@@ -44,6 +46,9 @@ class Parser:
           The index in the block of each row that gives an example, int64 [n]; and by feature, arrays [n, ...].
         """
         count = len(block.ends)
+        table = self._plain_columns(block)
+        if table is not None:
+            return np.arange(count), table
         try:
             text = block.data.decode()
             rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter))
@@ -52,6 +57,22 @@ class Parser:
         except (ValueError, csv.Error, OverflowError):
             pass
         return self._one_by_one(block, first_row, on_bad)
+
+    def _plain_columns(self, block: Block) -> Optional[Dict[str, np.ndarray]]:
+        """The arrays of a block of plain numbers; None for any other, or one with a number that does not fit."""
+        if self._classes is not None:
+            return None
+        table = self._table
+        values = plain_table(block, width=len(table.names), delimiter=self._delimiter)
+        if values is None:
+            return None
+        taken = [(group.feature, _slice_or_list(group.columns)) for group in table.groups]
+        if table.label is not None:
+            taken.append((table.features[-1], slice(table.label, table.label + 1)))
+        try:
+            return {feature.name: _shaped(_stored(values[:, columns], feature), feature) for feature, columns in taken}
+        except ValueError:
+            return None
 
     def _one_by_one(self, block: Block, first_row: int, on_bad: Callable[[str], None]) -> Any:
         good, indices = [], []
@@ -152,11 +173,17 @@ def split_row(data: bytes, *, delimiter: str) -> List[str]:
     return rows[0]
 
 
+def _slice_or_list(columns: Sequence[int]) -> Any:
+    """Columns as a slice, which is quicker, where they stand side by side."""
+    if list(columns) == list(range(columns[0], columns[0] + len(columns))):
+        return slice(columns[0], columns[0] + len(columns))
+    return list(columns)
+
+
 def _picker(columns: Sequence[int]) -> Callable[[Sequence[str]], Sequence[str]]:
     """Takes the fields of a feature out of a row."""
-    if len(columns) == columns[-1] - columns[0] + 1 and list(columns) == sorted(columns):
-        return operator.itemgetter(slice(columns[0], columns[-1] + 1))
-    return operator.itemgetter(*columns)
+    chosen = _slice_or_list(columns)
+    return operator.itemgetter(chosen) if isinstance(chosen, slice) else operator.itemgetter(*chosen)
 
 
 def _numbers(
@@ -171,19 +198,40 @@ def _numbers(
     fields = list(itertools.chain.from_iterable(map(pick, rows)))
     if underscores and any("_" in field for field in fields):
         raise ValueError("Python would take an underscore as a part of a number")
+    values = np.fromiter(map(float, fields), np.float64, len(fields)) if feature.dtype.startswith("float") else None
+    if values is None:
+        try:
+            values = np.fromiter(map(int, fields), np.int64, len(fields))
+        except ValueError:  # 3.0 is a whole number too.
+            values = np.fromiter(map(float, fields), np.float64, len(fields))
+    return _shaped(_stored(values, feature), feature)
+
+
+def _shaped(values: np.ndarray, feature: Feature) -> np.ndarray:
+    return values.reshape([-1, *feature.shape])  # type: ignore[list-item]
+
+
+def _stored(values: np.ndarray, feature: Feature) -> np.ndarray:
+    """int64 or float64 values in the dtype of their feature.
+
+    Raises:
+      ValueError: where it does not hold one of them.
+    """
     dtype = np.dtype(feature.dtype)
     if dtype.kind == "f":
         with np.errstate(over="ignore"):
-            values = np.fromiter(map(float, fields), np.float64, len(fields)).astype(dtype)
-        if not np.isfinite(values).all():
+            stored = values.astype(dtype)
+        if not np.isfinite(stored).all():
             raise ValueError("not finite")
-    else:
-        wide = np.fromiter(map(int, fields), np.int64, len(fields))
-        low, high = limits(feature.dtype)
-        if len(wide) and (wide.min() < low or wide.max() > high):
-            raise ValueError("out of range")
-        values = wide.astype(dtype)
-    return values.reshape([len(rows), *feature.shape])  # type: ignore[list-item]
+        return stored
+    if values.dtype.kind == "f":
+        if not (np.abs(values) <= _EXACT).all() or (values != np.floor(values)).any():
+            raise ValueError("not whole")
+        values = values.astype(np.int64)
+    low, high = limits(feature.dtype)
+    if values.size and (values.min() < low or values.max() > high):
+        raise ValueError("out of range")
+    return values.astype(dtype)
 
 
 def _wrong_field(text: str, feature: Feature) -> Optional[str]:
@@ -202,7 +250,10 @@ def _wrong_field(text: str, feature: Feature) -> Optional[str]:
     try:
         whole = int("no" if "_" in text else text)
     except ValueError:
-        return f"{_shown(text)} is no whole number"
+        value = as_number(text)
+        if value is None or not (abs(value) <= _EXACT and value == int(value)):
+            return f"{_shown(text)} is no whole number"
+        whole = int(value)
     return None if low <= whole <= high else f"{_shown(text)} does not fit {feature.dtype} ({low} to {high})"
 
 
