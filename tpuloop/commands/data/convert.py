@@ -68,7 +68,9 @@ def run(paths: Sequence[str]) -> int:
     try:
         with SignalNotice(stop):
             conversion = Conversion(
-                data=kind.scan(paths, {**options, "seed": FLAGS.seed}, workers=workers),
+                data=kind.scan(
+                    paths, {**options, "seed": FLAGS.seed, "on_bad_record": FLAGS.on_bad_record}, workers=workers
+                ),
                 folder=FLAGS.out,
                 layout=layout,
                 options={"format": kind.name, **options, "on_bad_record": FLAGS.on_bad_record},

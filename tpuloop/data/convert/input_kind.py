@@ -106,7 +106,8 @@ class InputKind(abc.ABC):
 
         Args:
           paths: as they were given, at least one.
-          options: the values of `flags`, None where not given; and "seed".
+          options: the values of `flags`, None where not given; "seed"; and "on_bad_record": with "fail", what
+            is found to be wrong already now can be told now.
           workers: processes that may be used for it.
 
         Raises:

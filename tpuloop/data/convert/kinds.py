@@ -9,6 +9,9 @@ from tpuloop.errors import UsageError
 
 _WHERE = {
     "csv": "tpuloop.data.convert.csv_input:CsvKind",
+    "npz": "tpuloop.data.convert.npz_input:NpzKind",
+    "images": "tpuloop.data.convert.image_input:ImageKind",
+    "tfrecord": "tpuloop.data.convert.tfrecord_input:TFRecordKind",
 }
 
 
