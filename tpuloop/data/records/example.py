@@ -1,5 +1,6 @@
 """tf.train.Example without TensorFlow: the same bytes, by Protocol Buffers' own runtime."""
 
+import warnings
 from typing import Any, Dict, List, Mapping, Union
 
 import numpy as np
@@ -24,8 +25,10 @@ def decode(record: bytes) -> Dict[str, Values]:
       NoExample: where the record is none, or has no features.
     """
     try:
-        message = _Example.FromString(record)
-    except DecodeError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # "Not all data was converted"
+            message = _Example.FromString(record)
+    except (DecodeError, RuntimeWarning) as error:
         raise NoExample("it is no tf.train.Example") from error
     found: Dict[str, Values] = {}
     for name in sorted(message.features.feature):
