@@ -25,11 +25,13 @@ def decode(record: bytes) -> Dict[str, Values]:
       NoExample: where the record is none, or has no features.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", RuntimeWarning)  # "Not all data was converted"
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
             message = _Example.FromString(record)
-    except (DecodeError, RuntimeWarning) as error:
+    except DecodeError as error:
         raise NoExample("it is no tf.train.Example") from error
+    if caught:  # "Not all data was converted"
+        raise NoExample("it is no tf.train.Example")
     found: Dict[str, Values] = {}
     for name in sorted(message.features.feature):
         feature = message.features.feature[name]
