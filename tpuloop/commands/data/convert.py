@@ -125,8 +125,8 @@ def _summary(manifest: Manifest) -> str:
     for split, shards in manifest.splits.items():
         parts.append(f"{manifest.examples(split):,} examples ({split}, {_counted(len(shards), 'file')})")
     left_out = manifest.made.get("left_out")
-    more = f", {left_out} left out" if left_out else ""
-    return f"{' and '.join(parts)}{more} to {files.join(FLAGS.out, '')}"
+    more = f"; {left_out} left out" if left_out else ""
+    return f"{' and '.join(parts)} to {files.join(FLAGS.out, '')}{more}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -259,9 +259,11 @@ def _convert(setting: _Setting, job: Job, reporter: workers.Reporter) -> Finishe
             else:
                 _add(train, batch, None)
             reporter.done(batch.units)
-        # Both are written before either has its name, so that a full disk shows before.
-        shards = {split: done for split, done in ((TEST, test.finish()), (TRAIN, train.finish())) if done is not None}
-    return Finished(job.index, shards, len(bad))
+        writers = {TRAIN: train, TEST: test}
+        for each in writers.values():
+            each.complete()
+        published = {split: each.publish() for split, each in writers.items()}
+    return Finished(job.index, {split: file for split, file in published.items() if file is not None}, len(bad))
 
 
 def _add(writer: ShardWriter, batch: Batch, chosen: Any) -> None:
