@@ -1,0 +1,27 @@
+"""Documents, and the sentences in them."""
+
+import dataclasses
+import re
+from typing import List, Optional, Union
+
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Document:
+    """Attributes:
+    text: of it.
+    label: as it was given, where there was one.
+    offset: of its first byte in its file.
+    """
+
+    text: str
+    label: Optional[Union[int, str]] = None
+    offset: int = 0
+
+
+def sentences(text: str) -> List[str]:
+    """The lines of a text that has several, as in BERT's own files; else what ends with a full stop or the like."""
+    lines = [line.strip() for line in text.split("\n")]
+    lines = [line for line in lines if line]
+    return lines if len(lines) != 1 else _END_OF_SENTENCE.split(lines[0])
