@@ -73,6 +73,12 @@ def test_ranges_between_documents(write):
     assert len(split_into_ranges(write(b"a\nb\nc\nd"), 4, at_blank_lines=True)) == 1
 
 
+def test_ranges_are_as_even_as_lines_allow(write):
+    for count in (2, 4, 8):
+        ranges = split_into_ranges(write(b"abc\n" * 8), count)
+        assert [part.stop - part.start for part in ranges] == [32 // count] * count
+
+
 def test_memory_is_flat(write, monkeypatch):
     monkeypatch.setattr(lines, "_PIECE", 2**16)
     path = write(b"some words of a line of text\n" * 200_000)
