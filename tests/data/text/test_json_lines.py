@@ -56,7 +56,7 @@ GOOD = '{"text": "a", "label": 0}\n'
         ('{"text": null}', "field 'text' is null, not a string"),
         ('{"text": {"a": 1}}', "field 'text' is an object, not a string"),
         ('{"text": "\\ud83d"}', "field 'text' holds half of a surrogate pair"),
-        ('{"text": "a"}', "there is no field 'label'; the fields are 'text': name it with --label_field"),
+        ('{"text": "a"}', "there is no field 'label'; the fields are 'text': name it with --label"),
         ('{"text": "a", "label": 0.5}', "field 'label' is a number, not an integer or a string"),
         ('{"text": "a", "label": true}', "field 'label' is true or false, not an integer or a string"),
         (b'{"text": "\xe4"}', r"byte 11 \(0xe4\) is not UTF-8"),
@@ -84,3 +84,10 @@ def test_lines_that_are_wrong(read, line, expected, ranges):
 )
 def test_sentences(text, expected):
     assert sentences(text) == expected
+
+
+def test_wrong_lines_are_left_out_where_asked(read):
+    wrong = []
+    found = read('{"text": "a"}\n{}\n[]\n{"text": "b"}\n', on_bad=wrong.append)
+    assert [document.text for document in found] == ["a", "b"]
+    assert [text.partition(": ")[0].rpartition(", ")[2] for text in wrong] == ["line 2", "line 3"]

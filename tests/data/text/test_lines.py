@@ -40,6 +40,7 @@ def test_lines_by_hand(write):
 @pytest.mark.parametrize("piece", [1, 2, 7, 64, 2**20])
 def test_ranges_hold_every_line_once(write, monkeypatch, piece):
     monkeypatch.setattr(lines, "_PIECE", piece)
+    monkeypatch.setattr(lines, "_PROBE", piece)
     random = np.random.default_rng(piece)
     for data in [b"a", b"\n", b"a\n", b"\n\n\nb", *(bytes(random.choice(list(b"ab \r\n"), 60)) for _ in range(20))]:
         path = write(data)

@@ -11,11 +11,13 @@ from tpuloop.errors import UsageError
 
 @pytest.fixture
 def read(tmp_path):
-    def read(data, *, at_blank_lines, ranges=1):
+    def read(data, *, at_blank_lines, ranges=1, **options):
         path = tmp_path / "text.txt"
         path.write_bytes(data)
         parts = split_into_ranges(str(path), ranges, at_blank_lines=at_blank_lines)
-        return [document for part in parts for document in read_documents(part, at_blank_lines=at_blank_lines)]
+        return [
+            document for part in parts for document in read_documents(part, at_blank_lines=at_blank_lines, **options)
+        ]
 
     return read
 
@@ -44,6 +46,9 @@ def test_bytes_that_are_not_utf_8(read):
     for at_blank_lines in (False, True):
         with pytest.raises(UsageError, match=r"text.txt, line 3: byte 2 \(0xff\) is not UTF-8"):
             read(b"a\nb\nc\xff\n\nd", at_blank_lines=at_blank_lines)
+    wrong = []
+    found = read(b"a\nb\nc\xff\n\nd", at_blank_lines=True, on_bad=wrong.append)
+    assert [document.text for document in found] == ["d"] and len(wrong) == 1
 
 
 def test_a_document_without_end(read, monkeypatch):

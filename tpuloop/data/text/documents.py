@@ -2,7 +2,12 @@
 
 import dataclasses
 import re
-from typing import List, Optional, Union
+from typing import Callable, List, Optional, Union
+
+from tpuloop.errors import UsageError
+
+OnBad = Callable[[str], None]
+"""Takes what is wrong with a document. Returns where the document is to be left out, else raises UsageError."""
 
 _END_OF_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
@@ -18,6 +23,11 @@ class Document:
     text: str
     label: Optional[Union[int, str]] = None
     offset: int = 0
+
+
+def refuse(wrong: str) -> None:
+    """Leaves nothing out."""
+    raise UsageError(wrong)
 
 
 def sentences(text: str) -> List[str]:

@@ -1,9 +1,9 @@
 """JSON lines of text: an object a line, such as {"text": "...", "label": 1}."""
 
 import json
-from typing import Any, Iterator, Optional, Union
+from typing import Any, Iterator, Optional
 
-from tpuloop.data.text.documents import Document
+from tpuloop.data.text.documents import Document, OnBad, refuse
 from tpuloop.data.text.lines import ByteRange, Line, decoded, place, read_lines
 from tpuloop.errors import UsageError
 
@@ -19,7 +19,11 @@ _KINDS = {
 
 
 def read_json_lines(
-    part: ByteRange, *, text_field: str = "text", label_field: Optional[str] = None
+    part: ByteRange,
+    *,
+    text_field: str = "text",
+    label_field: Optional[str] = None,
+    on_bad: OnBad = refuse,
 ) -> Iterator[Document]:
     """The documents of a range of a file (see `lines.split_into_ranges`), in order. Blank lines are passed over.
 
@@ -27,26 +31,36 @@ def read_json_lines(
       part: of the file.
       text_field: the name of the field that holds the text.
       label_field: likewise for the label, an integer or a string; None for text without labels.
+      on_bad: takes what is wrong with a line. Where it returns, the line is left out.
 
     Raises:
-      UsageError: naming file, line and field, for what is not UTF-8, not JSON, not an object, or lacks a field.
+      UsageError: by way of `on_bad`, naming file, line and field, for what is not UTF-8, not JSON, not an object, or
+        lacks a field.
       OSError: where the file cannot be read.
     """
     for line in read_lines(part):
-        if not line.data.strip():
-            continue
-        fields = _object(line, part.path)
-        text = _field(fields, text_field, "text_field", line, part.path)
-        if not isinstance(text, str):
-            raise _error(line, part.path, f"field {text_field!r} is {_kind(text)}, not a string")
-        if not _is_unicode(text):
-            raise _error(line, part.path, f"field {text_field!r} holds half of a surrogate pair, which is no character")
-        label: Optional[Union[int, str]] = None
-        if label_field is not None:
-            label = _field(fields, label_field, "label_field", line, part.path)
-            if isinstance(label, bool) or not isinstance(label, (int, str)):
-                raise _error(line, part.path, f"field {label_field!r} is {_kind(label)}, not an integer or a string")
-        yield Document(text, label, line.offset)
+        if line.data.strip():
+            try:
+                document = _document(line, part.path, text_field, label_field)
+            except UsageError as error:
+                on_bad(str(error))
+                continue
+            yield document
+
+
+def _document(line: Line, path: str, text_field: str, label_field: Optional[str]) -> Document:
+    fields = _object(line, path)
+    text = _field(fields, text_field, "text_field", line, path)
+    if not isinstance(text, str):
+        raise _error(line, path, f"field {text_field!r} is {_kind(text)}, not a string")
+    if not _is_unicode(text):
+        raise _error(line, path, f"field {text_field!r} holds half of a surrogate pair, which is no character")
+    if label_field is None:
+        return Document(text, offset=line.offset)
+    label = _field(fields, label_field, "label", line, path)
+    if isinstance(label, bool) or not isinstance(label, (int, str)):
+        raise _error(line, path, f"field {label_field!r} is {_kind(label)}, not an integer or a string")
+    return Document(text, label, line.offset)
 
 
 def _object(line: Line, path: str) -> Any:

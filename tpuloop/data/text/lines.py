@@ -5,7 +5,7 @@ a piece at a time, however large they are.
 """
 
 import dataclasses
-from typing import Any, Iterator, List
+from typing import Any, Iterator, List, Optional
 
 from tpuloop.data.records.files import open_file, size_of
 from tpuloop.errors import UsageError
@@ -13,6 +13,7 @@ from tpuloop.errors import UsageError
 LONGEST = 64 * 2**20
 
 _PIECE = 2**20
+_PROBE = 2**13
 _MARK = b"\xef\xbb\xbf"
 _OTHER_MARKS = {b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -54,19 +55,34 @@ def split_into_ranges(path: str, count: int, *, at_blank_lines: bool = False) ->
       UsageError: for a file that is empty or in another encoding that can be told by its first bytes.
       OSError: where it cannot be read.
     """
+    size = checked_size(path)
+    parts = [range_of(path, index, count, size=size, at_blank_lines=at_blank_lines) for index in range(count)]
+    return [part for part in parts if part is not None]
+
+
+def range_of(path: str, index: int, count: int, *, size: int, at_blank_lines: bool = False) -> Optional[ByteRange]:
+    """One of these ranges by its number, found by a look at its two ends; None where it would be empty.
+
+    Args:
+      size: of the file, see `checked_size`.
+    """
     with open_file(path) as file:
-        size = _checked_size(file, path)
-        bounds = [0]
-        for index in range(1, count):
-            bound = _next_bound(file, path, size * index // count, size, at_blank_lines)
-            if bounds[-1] < bound < size:
-                bounds.append(bound)
-    return [ByteRange(path, start, stop) for start, stop in zip(bounds, [*bounds[1:], size])]
+        start, stop = (
+            _bound(file, path, size * number // count, size, at_blank_lines) for number in (index, index + 1)
+        )
+    return ByteRange(path, start, stop) if start < stop else None
 
 
-def _checked_size(file: Any, path: str) -> int:
+def checked_size(path: str) -> int:
+    """The bytes of a file.
+
+    Raises:
+      UsageError: for a file that is empty or in another encoding that can be told by its first bytes.
+      OSError: where it cannot be read.
+    """
     size = size_of(path)
-    head = file.read(len(_MARK))
+    with open_file(path) as file:
+        head = file.read(len(_MARK))
     if size == 0 or size == len(_MARK) and head == _MARK:
         raise UsageError(f"{path} is empty: there is no text in it")
     for mark, encoding in _OTHER_MARKS.items():
@@ -75,12 +91,12 @@ def _checked_size(file: Any, path: str) -> int:
     return size
 
 
-def _next_bound(file: Any, path: str, offset: int, size: int, at_blank_lines: bool) -> int:
+def _bound(file: Any, path: str, offset: int, size: int, at_blank_lines: bool) -> int:
     """The first bound at or behind `offset`."""
-    if offset == 0:
-        return 0
+    if offset in (0, size):
+        return offset
     # From the byte before it, which is a line's end where `offset` itself begins a line.
-    lines = _lines(file, path, offset - 1, size)
+    lines = _lines(file, path, offset - 1, size, piece=_PROBE)
     next(lines)
     may_cut = not at_blank_lines
     for line in lines:
@@ -98,26 +114,26 @@ def read_lines(part: ByteRange) -> Iterator[Line]:
       OSError: where the file cannot be read.
     """
     with open_file(part.path) as file:
-        yield from _lines(file, part.path, part.start, part.stop)
+        yield from _lines(file, part.path, part.start, part.stop, piece=_PIECE)
 
 
-def _lines(file: Any, path: str, start: int, stop: int) -> Iterator[Line]:
+def _lines(file: Any, path: str, start: int, stop: int, *, piece: int) -> Iterator[Line]:
     file.seek(start)
     offset, rest, left = start, b"", stop - start
     while left > 0:
-        piece = file.read(min(_PIECE, left))
-        if not piece:
+        data = file.read(min(piece, left))
+        if not data:
             break  # It has been cut short meanwhile.
-        left -= len(piece)
-        whole, end, rest_of_piece = piece.rpartition(b"\n")
+        left -= len(data)
+        whole, end, begun = data.rpartition(b"\n")
         if not end:
-            rest += piece
+            rest += data
             _check_length(rest, path, offset)
             continue
-        for data in (rest + whole).split(b"\n"):
-            yield _line(offset, data)
-            offset += len(data) + 1
-        rest = rest_of_piece
+        for line in (rest + whole).split(b"\n"):
+            yield _line(offset, line)
+            offset += len(line) + 1
+        rest = begun
     if rest:
         yield _line(offset, rest)
 

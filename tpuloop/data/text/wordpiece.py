@@ -6,7 +6,7 @@ processes start quickly.
 
 import collections
 import importlib
-from typing import Any, Collection, Counter, Iterator, List, Sequence, Tuple
+from typing import Any, Collection, Counter, Iterator, List, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -138,7 +138,7 @@ def train_vocabulary(
     """A vocabulary made from texts: the special tokens, the characters, then the most frequent pieces of words.
 
     It depends on the texts alone, not on threads, processes or the texts' order. Reads the texts twice, holding only
-    one at a time and the distinct words.
+    one at a time and the distinct words; a megabyte takes about a second.
 
     Args:
       texts: a collection that can be gone through twice, such as a list.
@@ -150,20 +150,21 @@ def train_vocabulary(
       UsageError: where `vocab_size` does not hold the special tokens and the characters, or there is no text.
     """
     trainers = _library("trainers")
-    counts: Counter[str] = collections.Counter()
-
-    def counted() -> Iterator[str]:
-        normalizer = _normalizer(lower_case)
-        for text in texts:
-            counts.update(normalizer.normalize_str(text))
-            yield text
-
+    raw: Counter[str] = collections.Counter()
+    distinct: Set[str] = set()
+    for text in texts:
+        raw.update(text)
+        distinct.update(text.replace("\n", " ").split(" "))
     # The library numbers the characters within words in the order of a hash table, which differs from process to
-    # process, and breaks ties between pieces by those numbers. So a first pass only finds the characters; the second
-    # is given them in an order of ours.
-    found = _tokens(counted(), trainers.WordPieceTrainer(vocab_size=1, show_progress=False), lower_case)
+    # process, and breaks ties between pieces by those numbers. So a first pass, over each word once, only finds the
+    # characters; the second is given them in an order of ours.
+    found = _tokens(iter(distinct), trainers.WordPieceTrainer(vocab_size=1, show_progress=False), lower_case)
     if not found:
         raise UsageError("there is no text to train a vocabulary on")
+    counts: Counter[str] = collections.Counter()
+    normalizer = _normalizer(lower_case)
+    for char, count in raw.items():
+        counts.update(dict.fromkeys(normalizer.normalize_str(char), count))
     most_frequent = sorted((char for char in found if len(char) == 1), key=lambda char: (-counts[char], char))
     kept = set(most_frequent[:alphabet])
     characters = sorted((token for token in found if token[-1] in kept), key=lambda token: (len(token), token))
