@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
+from tpuloop.data.order import example_seeds
 from tpuloop.data.shard import WHOLE, Shard
-from tpuloop.data.source import Source
+from tpuloop.data.source import Origin, Source
 from tpuloop.data.text.masking import Masking
 from tpuloop.data.text.masking_in_graph import mask_in_graph
 
@@ -51,20 +52,24 @@ class MaskedSource(Source):
             "masked_lm_weights": tf.TensorSpec(predictions, tf.float32),
         }
 
-    def seeded_batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
-        return self._masked(
-            self._source.seeded_batches(batch_size=batch_size, seed=seed, position=position, shard=shard)
-        )
+    def numbered_batches(
+        self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
+    ) -> tf.data.Dataset:
+        inner = self._source.numbered_batches(batch_size=batch_size, seed=seed, position=position, shard=shard)
+        return self._masked(inner, seed=seed)
 
-    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        return self._masked(self._source.seeded_pass(batch_size=batch_size, shard=shard))
+    def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        return self._masked(self._source.numbered_pass(batch_size=batch_size, shard=shard), seed=0)
+
+    def whereabouts(self, number: int) -> str:
+        return self._source.whereabouts(number)
 
     def stages(self) -> List[Tuple[str, Source]]:
         return [*self._source.stages(), ("mask", self)]
 
-    def _masked(self, dataset: tf.data.Dataset) -> tf.data.Dataset:
+    def _masked(self, dataset: tf.data.Dataset, *, seed: int) -> tf.data.Dataset:
         @as_written
-        def mask(batch: Any, seeds: tf.Tensor) -> Any:
-            return mask_in_graph(batch, seeds=seeds, masking=self._masking), seeds
+        def mask(batch: Any, origin: Origin) -> Any:
+            return mask_in_graph(batch, seeds=example_seeds(*origin, seed=seed), masking=self._masking), origin
 
         return dataset.map(mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
