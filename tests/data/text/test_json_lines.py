@@ -23,7 +23,10 @@ def read(tmp_path):
 
 def test_by_hand(read):
     data = b'\xef\xbb\xbf{"text": "one", "label": 3}\r\n\n  \n{"label": "x", "text": "t\\u00e4t\\nb", "more": [1]}'
-    assert read(data, label_field="label") == [Document("one", 3, 0), Document("tät\nb", "x", 36)]
+    found = read(data, label_field="label")
+    path = found[0].path
+    assert found == [Document("one", 3, path, 0), Document("tät\nb", "x", path, 36)]
+    assert path.endswith("data.jsonl")
     assert [document.label for document in read(data)] == [None, None]
     assert [document.text for document in read('{"body": ""}\n', text_field="body")] == [""]
 

@@ -82,13 +82,13 @@ def test_ranges_are_as_even_as_lines_allow(write):
 
 def test_memory_is_flat(write, monkeypatch):
     monkeypatch.setattr(lines, "_PIECE", 2**16)
-    path = write(b"some words of a line of text\n" * 200_000)
+    path = write(b"some words of a line of text\n" * 100_000)
     tracemalloc.start()
     count = sum(len(line.data) == 28 for part in split_into_ranges(path, 3) for line in read_lines(part))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 200_000
-    assert peak < 2**20  # Of a file of 5.8 MB.
+    assert count == 100_000
+    assert peak < 2**20  # Of a file of 2.9 MB.
 
 
 @pytest.mark.parametrize(

@@ -125,7 +125,7 @@ def test_pairs_hold_what_they_say():
             end = (begin if label == 0 else start) + len(second if label == 0 else first)
             labels[label] += 1
     total = sum(labels.values())
-    assert total > 300
+    assert total > 250
     # Within 4 standard deviations of a half; a run of a single sentence, which always has a random B, is rare here.
     assert abs(labels[1] - total / 2) < 4 * (total / 4) ** 0.5
     assert len(others) == 30
@@ -167,6 +167,18 @@ def test_a_document_of_one_sentence_gets_a_random_next():
         first, second, label = parts(example)
         assert first.tolist() == [10, 11] and label == 1
         assert second.tolist() in ([20], [30, 31, 32])
+
+
+def test_half_of_the_pairs_are_random_even_where_sentences_are_long():
+    documents = [[sentence * 0 + 10 + n for n in range(50)] for sentence in [np.zeros(40, np.int32)] * 20]
+    labels = [
+        int(example["next_sentence_labels"])
+        for number in range(20)
+        for example in sentence_pairs(documents, number, layout=Layout(32), seed=0)
+    ]
+    # The last sentence of a document is left alone in about a third of them, of some 33 runs.
+    assert len(labels) > 500
+    assert abs(sum(labels) / len(labels) - 0.51) < 4 * 0.5 / len(labels) ** 0.5
 
 
 def test_pairs_need_another_document():

@@ -17,11 +17,12 @@ class Document:
     """Attributes:
     text: of it.
     label: as it was given, where there was one.
-    offset: of its first byte in its file.
+    path, offset: where its first byte is.
     """
 
     text: str
     label: Optional[Union[int, str]] = None
+    path: str = ""
     offset: int = 0
 
 

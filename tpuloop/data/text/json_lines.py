@@ -56,11 +56,11 @@ def _document(line: Line, path: str, text_field: str, label_field: Optional[str]
     if not _is_unicode(text):
         raise _error(line, path, f"field {text_field!r} holds half of a surrogate pair, which is no character")
     if label_field is None:
-        return Document(text, offset=line.offset)
+        return Document(text, path=path, offset=line.offset)
     label = _field(fields, label_field, "label", line, path)
     if isinstance(label, bool) or not isinstance(label, (int, str)):
         raise _error(line, path, f"field {label_field!r} is {_kind(label)}, not an integer or a string")
-    return Document(text, label, line.offset)
+    return Document(text, label, path, line.offset)
 
 
 def _object(line: Line, path: str) -> Any:

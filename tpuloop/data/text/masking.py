@@ -7,6 +7,7 @@ integers only, and a mask is a function of its example's seed.
 
 import dataclasses
 import fractions
+from typing import Any, Mapping, Optional
 
 import numpy as np
 
@@ -50,6 +51,16 @@ class Masking:
             raise UsageError(f"max_predictions={self.max_predictions}: give at least 1")
         if not 0 < self.rate <= 1:
             raise UsageError(f"the masking rate is {self.rate}: give a share of the tokens above 0, such as 0.15")
+
+    @classmethod
+    def of_converted(
+        cls, text: Mapping[str, Any], *, rate: float = 0.15, max_predictions: Optional[int] = None
+    ) -> "Masking":
+        """Masking at read time for text that `tpuloop data convert` made, by `made["text"]` of its manifest."""
+        if max_predictions is None:
+            max_predictions = default_predictions(text["sequence_length"], rate=rate)
+        special = SpecialTokens(*text["special_ids"])
+        return cls(vocab_size=text["vocab_size"], max_predictions=max_predictions, rate=rate, special=special)
 
     def predictions(self, sequence_length: int) -> np.ndarray:
         """How many places to predict of 0, 1, ... tokens: int32 of shape [sequence_length + 1].

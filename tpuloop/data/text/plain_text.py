@@ -43,4 +43,4 @@ def _document(lines: List[Line], path: str, on_bad: OnBad) -> Iterator[Document]
     except UsageError as error:
         on_bad(str(error))
         return
-    yield Document(text, offset=lines[0].offset)
+    yield Document(text, path=path, offset=lines[0].offset)

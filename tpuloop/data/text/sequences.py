@@ -112,7 +112,9 @@ def sentence_pairs(
 
     Runs of sentences that fill a sequence are split into A and B at a random sentence. In half of them B is replaced by
     sentences of another document, from a random one on (label 1), and the sentences it displaced come again in the
-    next run; else B follows A (label 0). A run of one sentence has no B of its own, and always gets another document's.
+    next run; else B follows A (label 0). Only the last sentence of a document has nothing that could follow, and
+    always gets another document's B if it is left alone; the original release does so with every sentence that fills a
+    sequence, of which long ones make far more than half.
     A tenth of all documents is cut into runs of a random shorter length. What is too long loses tokens at its ends.
 
     What comes out depends on `documents`, `seed` and the document's number only.
@@ -137,7 +139,7 @@ def sentence_pairs(
     begin = 0
     while begin < len(document):
         end, length = begin, 0
-        while end < len(document) and length < target:
+        while end < len(document) and (length < target or end == begin + 1):
             length += len(document[end])
             end += 1
         split = begin + 1 + (draws.below(end - begin - 1) if end - begin > 1 else 0)

@@ -6,7 +6,7 @@ processes start quickly.
 
 import collections
 import importlib
-from typing import Any, Collection, Counter, Iterator, List, Sequence, Set, Tuple
+from typing import Any, Counter, Iterable, Iterator, List, Sequence, Set, Tuple
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class WordPiece:
 
     @classmethod
     def trained(
-        cls, texts: Collection[str], *, vocab_size: int, lower_case: bool = True, alphabet: int = 1000
+        cls, texts: Iterable[str], *, vocab_size: int, lower_case: bool = True, alphabet: int = 1000
     ) -> "WordPiece":
         """By a vocabulary made from texts; see `train_vocabulary`."""
         tokens = train_vocabulary(texts, vocab_size=vocab_size, lower_case=lower_case, alphabet=alphabet)
@@ -133,7 +133,7 @@ def read_vocabulary(path: str) -> List[str]:
 
 
 def train_vocabulary(
-    texts: Collection[str], *, vocab_size: int, lower_case: bool = True, alphabet: int = 1000
+    texts: Iterable[str], *, vocab_size: int, lower_case: bool = True, alphabet: int = 1000
 ) -> List[str]:
     """A vocabulary made from texts: the special tokens, the characters, then the most frequent pieces of words.
 
@@ -141,7 +141,7 @@ def train_vocabulary(
     one at a time and the distinct words; a megabyte takes about a second.
 
     Args:
-      texts: a collection that can be gone through twice, such as a list.
+      texts: can be gone through twice, such as a list; not an iterator.
       vocab_size: tokens in all. There are fewer where the texts have fewer pieces to offer.
       lower_case: as for `WordPiece`.
       alphabet: how many characters to keep at most, the most frequent ones. Others become [UNK].
