@@ -1,16 +1,22 @@
 """What the loop asks of data whose stream can be entered anywhere."""
 
 import abc
-from typing import Any, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 import tensorflow as tf
+
+from tpuloop.data.as_written import as_written
+from tpuloop.data.shard import WHOLE, Shard
 
 
 class Source(abc.ABC):
     """Examples in an order that is a function of (seed, epoch), readable from any position.
 
     The position of a run is `step x batch size` and needs no saving. Batches are GLOBAL: all replicas of all hosts
-    together take one.
+    together take one. A host that reads a `Shard` gets its rows of each.
+
+    A source gives every example a seed, int32 of shape [2], that is a function of (seed, epoch, example), for
+    augmentation by TensorFlow's stateless random operations.
     """
 
     @property
@@ -24,20 +30,62 @@ class Source(abc.ABC):
         """The structure of one example: nested `tf.TensorSpec`s without a batch dimension."""
 
     @abc.abstractmethod
-    def batches(self, *, batch_size: int, seed: int, position: int = 0) -> tf.data.Dataset:
-        """The endless stream of full batches from example `position` of the run on.
+    def seeded_batches(
+        self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
+    ) -> tf.data.Dataset:
+        """The endless stream of `(batch, seeds)` from example `position` of the run on, `seeds` of shape [rows, 2].
 
         Every epoch holds every example once. Batches run across the edge of an epoch, so that all have one static
-        shape and `position` is exact.
+        shape and `position` is exact. With several hosts it must be a multiple of their number.
         """
 
     @abc.abstractmethod
-    def one_pass(self, *, batch_size: int) -> tf.data.Dataset:
-        """All examples once, in their stored order; the last batch may be short."""
+    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        """All examples once as `(batch, seeds)`, in their stored order; the last batch may be short."""
+
+    def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
+        """`seeded_batches` without the seeds."""
+        return self.seeded_batches(batch_size=batch_size, seed=seed, position=position, shard=shard).map(_first)
+
+    def one_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        """`seeded_pass` without the seeds."""
+        return self.seeded_pass(batch_size=batch_size, shard=shard).map(_first)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Batches that hold one epoch, the last perhaps running into the next epoch; Keras counts the same."""
         return -(-self.size // batch_size)
+
+    def map_batches(self, function: Callable[[Any], Any], *, name: str = "parse") -> "Source":
+        """A source whose batches are `function(batch)`; for what works on many examples at once, such as parsing.
+
+        Args:
+          function: traced once; takes and returns a batch, of the same rows in the same order.
+          name: of the stage, as `tpuloop data bench` shows it.
+        """
+        from tpuloop.data.mapped import BatchMap
+
+        return BatchMap(self, function, name=name)
+
+    def map_examples(self, function: Callable[[Any, tf.Tensor], Any], *, name: str = "augment") -> "Source":
+        """A source whose examples are `function(example, seed)`; for augmentation, or decoding pictures.
+
+        Args:
+          function: traced once; takes an example and its seed, int32 of shape [2], and returns an example.
+          name: of the stage, as `tpuloop data bench` shows it.
+        """
+        from tpuloop.data.mapped import ExampleMap
+
+        return ExampleMap(self, function, name=name)
+
+    def stages(self) -> List[Tuple[str, "Source"]]:
+        """The sources that this one is made of by name, the innermost first, itself last."""
+        return [("read", self)]
+
+
+@as_written
+def _first(batch: Any, seeds: tf.Tensor) -> Any:
+    del seeds
+    return batch
 
 
 def as_source(data: Any) -> Optional[Source]:

@@ -1,0 +1,79 @@
+"""Examples in record files as a source."""
+
+from typing import Any, Callable
+
+import tensorflow as tf
+
+from tpuloop.data.as_written import as_written
+from tpuloop.data.checks import DataError
+from tpuloop.data.lanes import RecordOrder
+from tpuloop.data.order import example_seeds
+from tpuloop.data.rebatch import rebatched
+from tpuloop.data.shard import WHOLE, Shard
+from tpuloop.data.source import Source
+
+class FileSource(Source):
+    """Examples in record files, in the order of `RecordOrder`.
+
+    Args:
+      order: of their records.
+
+    Raises:
+      DataError: where the files hold no examples.
+    """
+
+    def __init__(self, order: RecordOrder):
+        self._order = order
+        if not order.size:
+            raise DataError("the data is empty: its files hold no examples")
+
+    @property
+    def size(self) -> int:
+        return self._order.size
+
+    @property
+    def lanes(self) -> int:
+        """Hosts whose number divides this read different records."""
+        return self._order.lanes
+
+    def seeded_batches(
+        self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
+    ) -> tf.data.Dataset:
+        rows = shard.rows(batch_size)
+        chunks = self._order.chunks(seed=seed, position=position, shard=shard)
+        return rebatched(chunks.map(_seeded(seed)), rows)
+
+    def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
+        rows = shard.rows(batch_size)
+        return rebatched(self._order.chunks(seed=seed, position=position, shard=shard).map(_examples), rows)
+
+    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        return self._pass(self._order.stored().map(_seeded(0)), batch_size, shard)
+
+    def one_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        return self._pass(self._order.stored().map(_examples), batch_size, shard)
+
+    def _pass(self, chunks: tf.data.Dataset, batch_size: int, shard: Shard) -> tf.data.Dataset:
+        shard.rows(batch_size)
+        batches = rebatched(chunks, batch_size, size=self.size)
+        if shard.count == 1:
+            return batches
+        return batches.map(as_written(lambda *batch: _strided(batch if len(batch) > 1 else batch[0], shard)))
+
+
+def _strided(batch: Any, shard: Shard) -> Any:
+    return tf.nest.map_structure(lambda leaf: leaf[shard.index :: shard.count], batch)
+
+
+@as_written
+def _examples(examples: Any, epochs: tf.Tensor, numbers: tf.Tensor) -> Any:
+    del epochs, numbers
+    return examples
+
+
+def _seeded(seed: int) -> Callable[..., Any]:
+    @as_written
+    def seeded(examples: Any, epochs: tf.Tensor, numbers: tf.Tensor) -> Any:
+        return examples, example_seeds(epochs, numbers, seed=seed)
+
+    return seeded

@@ -1,0 +1,82 @@
+"""Sources with a function over another one's batches or examples."""
+
+from typing import Any, Callable, List, Tuple
+
+import tensorflow as tf
+
+from tpuloop.data.as_written import as_written
+from tpuloop.data.shard import WHOLE, Shard
+from tpuloop.data.source import Source
+
+
+class _Map(Source):
+    def __init__(self, source: Source, *, name: str):
+        self._source = source
+        self._name = name
+
+    @property
+    def size(self) -> int:
+        return self._source.size
+
+    def seeded_batches(
+        self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
+    ) -> tf.data.Dataset:
+        inner = self._source.seeded_batches(batch_size=batch_size, seed=seed, position=position, shard=shard)
+        return self._mapped(inner, rows=shard.rows(batch_size), full=True)
+
+    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        inner = self._source.seeded_pass(batch_size=batch_size, shard=shard)
+        return self._mapped(inner, rows=shard.rows(batch_size), full=False)
+
+    def stages(self) -> List[Tuple[str, Source]]:
+        return [*self._source.stages(), (self._name, self)]
+
+    def _mapped(self, dataset: tf.data.Dataset, *, rows: int, full: bool) -> tf.data.Dataset:
+        raise NotImplementedError
+
+
+class BatchMap(_Map):
+    """`Source.map_batches`."""
+
+    def __init__(self, source: Source, function: Callable[[Any], Any], *, name: str):
+        super().__init__(source, name=name)
+        self._function = function
+
+    @property
+    def element_spec(self) -> Any:
+        spec = self._source.element_spec
+        batch = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), spec)
+        dataset = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=(batch,))
+        return tf.nest.map_structure(
+            lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), dataset.map(self._function).element_spec
+        )
+
+    def _mapped(self, dataset: tf.data.Dataset, *, rows: int, full: bool) -> tf.data.Dataset:
+        # Not `as_written`: the function is the user's, and may want AutoGraph.
+        return dataset.map(
+            lambda batch, seeds: (self._function(batch), seeds), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+        )
+
+
+class ExampleMap(_Map):
+    """`Source.map_examples`."""
+
+    def __init__(self, source: Source, function: Callable[[Any, tf.Tensor], Any], *, name: str):
+        super().__init__(source, name=name)
+        self._function = function
+
+    @property
+    def element_spec(self) -> Any:
+        dataset = tf.data.Dataset.from_generator(
+            lambda: iter(()), output_signature=(self._source.element_spec, tf.TensorSpec([2], tf.int32))
+        )
+        return dataset.map(self._function).element_spec
+
+    def _mapped(self, dataset: tf.data.Dataset, *, rows: int, full: bool) -> tf.data.Dataset:
+        # One by one, so that all cores share the work on one batch.
+        examples = dataset.unbatch().map(
+            lambda example, seed: (self._function(example, seed), seed),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+        return examples.batch(rows, drop_remainder=full)

@@ -1,0 +1,1 @@
+"""Record files and their manifest, read and written without TensorFlow."""
