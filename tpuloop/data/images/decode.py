@@ -53,7 +53,7 @@ def _decode_others(encoded: tf.Tensor) -> tf.Tensor:
     def of_png_or_gif() -> tf.Tensor:
         return tf.io.decode_image(encoded, channels=3, expand_animations=False)
 
-    return tf.cond(tf.strings.substr(encoded, 0, 2) == b"BM", lambda: _decode_bmp(encoded), of_png_or_gif)
+    return tf.cond(tf.equal(tf.strings.substr(encoded, 0, 2), b"BM"), lambda: _decode_bmp(encoded), of_png_or_gif)
 
 
 def _decode_bmp(encoded: tf.Tensor) -> tf.Tensor:

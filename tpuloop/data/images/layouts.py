@@ -66,7 +66,7 @@ class Layout:
 
 # As written by the scripts of Inception and of the TPU reference models; 0 is the background, which no picture has.
 # There may also be image/class/text, image/class/synset, image/object/bbox/*, image/height, ...; nothing reads them.
-CLASSIC = Layout(name="image/encoded", image_key="image/encoded", label_key="image/class/label", first_label=1)
+CLASSIC = Layout(name="classic", image_key="image/encoded", label_key="image/class/label", first_label=1)
 
 # As written by TensorFlow Datasets for imagenet2012 and most of its other classifications, beside file_name or id.
 TFDS = Layout(name="TFDS", image_key="image", label_key="label")
