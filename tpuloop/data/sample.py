@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
+from tpuloop.data.images.data_sets import images
 from tpuloop.data.source import Source
 
 
@@ -68,4 +69,4 @@ def _untuned() -> tf.data.Options:
     return options
 
 
-DATA_SETS: Dict[str, Callable[[], DataSets]] = {"digits": digits}
+DATA_SETS: Dict[str, Callable[..., DataSets]] = {"digits": digits, "images": images}

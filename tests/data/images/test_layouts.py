@@ -37,8 +37,8 @@ def test_names_what_other_records_have(features, found, pictures):
     with pytest.raises(DataError) as error:
         detect_layout(pictures.record(**features))
     assert str(error.value).startswith(
-        "no layout of pictures: a record must have image/encoded (bytes) and image/class/label (int64) or image (bytes) "
-        f"and label (int64); {found}"
+        "no layout of pictures: a record must have image/encoded (bytes) and image/class/label (int64) "
+        f"or image (bytes) and label (int64); {found}"
     )
     assert "\n" not in str(error.value)
 

@@ -47,6 +47,12 @@ def decode_whole(encoded: tf.Tensor) -> tf.Tensor:
     return decode_window(encoded, lambda size: tf.concat([[0, 0], size], axis=0))
 
 
+def is_picture(encoded: tf.Tensor) -> tf.Tensor:
+    """Whether bytes, a string scalar, begin as one of the kinds that are decoded; a boolean scalar."""
+    begins = [tf.equal(tf.strings.substr(encoded, 0, len(start)), start) for start, _ in _KINDS]
+    return tf.reduce_any(begins)
+
+
 def _decode_others(encoded: tf.Tensor) -> tf.Tensor:
     """All of what is no JPEG; uint8 of shape [height, width, 3]."""
 

@@ -8,7 +8,7 @@ from typing import Tuple
 import numpy as np
 import tensorflow as tf
 
-from tpuloop.data.images.decode import decode_window
+from tpuloop.data.images.decode import decode_whole, decode_window
 
 # Per channel, of ImageNet's pixels from 0 to 1, as red, green, blue. From fb.resnet.torch (2016), and since then in
 # torchvision, the TPU reference ResNet and flax; published weights expect them.
@@ -79,6 +79,17 @@ def eval_image(
     """
     image = decode_window(encoded, lambda whole: central_window(whole, size=size, crop_padding=crop_padding))
     return normalise(_resized(image, size=size, method=method), dtype=dtype)
+
+
+def whole_image(
+    encoded: tf.Tensor,
+    *,
+    size: int,
+    method: str = tf.image.ResizeMethod.BICUBIC,
+    dtype: tf.DType = tf.float32,
+) -> tf.Tensor:
+    """All of a picture as a square, whatever its own aspect; otherwise as `eval_image`."""
+    return normalise(_resized(decode_whole(encoded), size=size, method=method), dtype=dtype)
 
 
 def random_window(
