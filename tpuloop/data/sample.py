@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
-from tpuloop.data.images.data_sets import images
+from tpuloop.data.images.data_sets import imagenet, images
 from tpuloop.data.source import Source
 
 
@@ -69,4 +69,4 @@ def _untuned() -> tf.data.Options:
     return options
 
 
-DATA_SETS: Dict[str, Callable[..., DataSets]] = {"digits": digits, "images": images}
+DATA_SETS: Dict[str, Callable[..., DataSets]] = {"digits": digits, "imagenet": imagenet, "images": images}

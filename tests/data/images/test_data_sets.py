@@ -11,9 +11,10 @@ import pytest
 import tensorflow as tf
 
 from tpuloop.data.checks import DataError
-from tpuloop.data.images.data_sets import images, split_by_hash
+from tpuloop.data.images.data_sets import imagenet, images
 from tpuloop.data.images.folder import ImageFolder
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
+from tpuloop.data.images.split import split_by_hash
 
 COLOURS = {"blue": (30, 30, 220), "green": (30, 200, 30), "red": (220, 30, 30)}
 
@@ -173,6 +174,100 @@ def test_a_file_that_is_no_picture_is_named(content, tmp_path):
     train = images(path=str(tmp_path), size=8, held_out=0).train
     with pytest.raises(tf.errors.InvalidArgumentError, match="no JPEG, PNG, GIF or BMP, .*one/page.jpg"):
         next(iter(train.batches(batch_size=1, seed=0)))
+
+
+def write_records(path, pictures, layout, count):
+    """`count` pictures as records, of a grey level of 10 times their label."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(count):
+            label = number % 7
+            encoded = pictures.jpeg(np.full([9 + number, 12, 3], 10 * label, np.uint8))
+            if layout == "classic":
+                features = {"image__encoded": encoded, "image__class__label": label + 1, "image__class__text": b"any"}
+            else:
+                features = {"image": encoded, "label": label, "file_name": b"any"}
+            writer.write(pictures.record(**features))
+
+
+@pytest.mark.parametrize(
+    "layout, train, validation",
+    [
+        ("classic", "train-0000{}-of-00002", "validation-00000-of-00001"),
+        ("tfds", "imagenet2012-train.tfrecord-0000{}-of-00002", "imagenet2012-validation.tfrecord-00000-of-00001"),
+    ],
+)
+def test_imagenet_in_both_layouts(layout, train, validation, tmp_path, pictures):
+    write_records(tmp_path / train.format(0), pictures, layout, 20)
+    write_records(tmp_path / train.format(1), pictures, layout, 9)
+    write_records(tmp_path / validation, pictures, layout, 8)
+    data = imagenet(path=str(tmp_path), size=8, num_classes=7)
+    assert data.description == "29 pictures of 7 classes to train on, 8 held out"
+    assert data.model_arguments == {"input_shape": (8, 8, 3), "num_classes": 7}
+    x, y = one_pass(data.evaluation)
+    assert y.tolist() == [0, 1, 2, 3, 4, 5, 6, 0]
+    np.testing.assert_allclose((x[:, 0, 0, 0] * 0.229 + 0.485) * 255, 10 * y, atol=1.5)
+    x, y = next(iter(data.train.batches(batch_size=29, seed=0)))
+    assert sorted(y.numpy()) == sorted([number % 7 for number in range(20)] + [number % 7 for number in range(9)])
+    np.testing.assert_allclose((x[:, 0, 0, 0] * 0.229 + 0.485) * 255, 10 * y, atol=1.5)
+
+
+def test_imagenet_in_subfolders_without_validation(tmp_path, pictures):
+    write_records(tmp_path / "train" / "a.tfrecord", pictures, "tfds", 3)
+    data = imagenet(path=str(tmp_path), size=8, train="train/*", validation=None)
+    assert data.train.size == 3 and data.evaluation is None
+    assert data.model_arguments["num_classes"] == 1000
+
+
+def test_imagenet_that_is_not_there(tmp_path, pictures):
+    with pytest.raises(DataError, match=r"no file matches .*/\*train\*: give the pattern"):
+        imagenet(path=str(tmp_path), size=8)
+    write_records(tmp_path / "train-0", pictures, "tfds", 1)
+    with pytest.raises(DataError, match=r"no file matches .*/\*validation\*: give the pattern"):
+        imagenet(path=str(tmp_path), size=8)
+    with pytest.raises(DataError, match="num_classes must be an integer of at least 1; it is 0"):
+        imagenet(path=str(tmp_path), size=8, num_classes=0)
+
+
+@pytest.mark.parametrize(
+    "record, said",
+    [
+        ({"x": 1}, "train-0, record 0: no layout of pictures: a record must have .*; it has x"),
+        ({"image": b"", "label": 1}, r"train-0, record 0: feature image holds no picture: it is empty \(0 bytes\)"),
+    ],
+)
+def test_a_first_record_that_is_no_picture(record, said, tmp_path, pictures):
+    with tf.io.TFRecordWriter(str(tmp_path / "train-0")) as writer:
+        writer.write(pictures.record(**record))
+    with pytest.raises(DataError, match=said):
+        imagenet(path=str(tmp_path), validation=None)
+
+
+def test_files_of_records_that_are_empty_or_cut_off(tmp_path, pictures):
+    (tmp_path / "train-0").touch()
+    with pytest.raises(DataError, match="train-0 holds no records"):
+        imagenet(path=str(tmp_path), validation=None)
+    write_records(tmp_path / "train-0", pictures, "tfds", 3)
+    os.truncate(tmp_path / "train-0", (tmp_path / "train-0").stat().st_size - 5)
+    with pytest.raises(DataError, match="train-0, record 2 at byte .*: the file ends inside it"):
+        imagenet(path=str(tmp_path), validation=None)
+
+
+@pytest.mark.parametrize(
+    "features, said",
+    [
+        ({"image": b"<html>", "label": 1}, "feature image is no JPEG, PNG, GIF or BMP"),
+        ({"image": b"any", "label": 9}, "(?s)feature label: labels must be 0 to 6 .*9"),
+        ({"image": b"any"}, "Feature: label .* is required but could not be found"),
+    ],
+)
+def test_a_later_record_that_is_no_picture(features, said, tmp_path, pictures):
+    with tf.io.TFRecordWriter(str(tmp_path / "train-0")) as writer:
+        writer.write(pictures.record(image=pictures.png(np.zeros([2, 2, 3], np.uint8)), label=0))
+        writer.write(pictures.record(**features))
+    data = imagenet(path=str(tmp_path), num_classes=7, validation=None)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=said):
+        one_pass(data.train)
 
 
 RECIPE = """

@@ -1,7 +1,6 @@
 """Data sets of pictures that lie in files of one's own."""
 
-import hashlib
-from typing import TYPE_CHECKING, Callable, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -9,11 +8,17 @@ import tensorflow as tf
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
-from tpuloop.data.images.decode import is_picture
+from tpuloop.data.images.decode import check_image, is_picture
 from tpuloop.data.images.folder import ImageFolder, list_image_folder
+from tpuloop.data.images.layouts import detect_layout
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.small import random_crop_and_flip
+from tpuloop.data.images.split import split_by_hash
+from tpuloop.data.lanes import RecordFile
+from tpuloop.data.record_source import RecordSource
+from tpuloop.data.records import framing
 from tpuloop.data.source import Source
+from tpuloop.errors import first_line
 
 if TYPE_CHECKING:
     from tpuloop.data.sample import DataSets
@@ -22,6 +27,8 @@ if TYPE_CHECKING:
 Preprocess = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 AUGMENTATIONS = ("crop", "shift", "none")
+# Records shuffled with each other, beside the order of the files: the buffer of the TPU reference ResNet.
+_WINDOW = 1024
 _DTYPES = ("float32", "bfloat16")
 _HELD_OUT_FOLDERS = ("val", "validation", "test")
 
@@ -63,6 +70,49 @@ def images(
         description="; ".join(
             [f"{len(train.files):,} pictures of {len(train.classes):,} classes to train on, {held}", *notes]
         ),
+    )
+
+
+def imagenet(
+    *,
+    path: str,
+    size: int = 224,
+    num_classes: int = 1000,
+    train: str = "*train*",
+    validation: Optional[str] = "*validation*",
+    augment: str = "crop",
+    dtype: str = "float32",
+) -> "DataSets":
+    """ImageNet, or any other classification of pictures, as TFRecords of one picture each.
+
+    The records have the classic layout (image/encoded, image/class/label from 1) or that of TensorFlow Datasets (image,
+    label from 0), see `layouts`; which one is found out. `x` is [size, size, 3] as `preprocess.normalise` gives it, `y`
+    the class from 0 as int64.
+
+    Args:
+      path: the folder of the files, of any file system that TensorFlow knows.
+      size: height and width of what a model is given, in pixels.
+      num_classes: other labels are an error.
+      train: the pattern of the files' names, such as train-00000-of-01024; or subfolder/pattern.
+      validation: likewise of what is held out; None for nothing.
+      augment, dtype: as for `images`.
+
+    Raises:
+      DataError: where a pattern matches no file, or the first record of a split is of another layout or its picture
+        cannot be decoded; for an argument out of range.
+    """
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
+        raise DataError(f"num_classes must be an integer of at least 1; it is {num_classes!r}")
+    of_train, of_evaluation = _preprocessing(size=size, augment=augment, dtype=dtype)
+    to_train = _records(path, train, of_train, num_classes=num_classes)
+    held_out = None if validation is None else _records(path, validation, of_evaluation, num_classes=num_classes)
+    held = "none held out" if held_out is None else f"{held_out.size:,} held out"
+    return _data_sets(
+        train=to_train,
+        evaluation=held_out,
+        size=size,
+        num_classes=num_classes,
+        description=f"{to_train.size:,} pictures of {num_classes:,} classes to train on, {held}",
     )
 
 
@@ -115,12 +165,68 @@ def _source(folder: ImageFolder, preprocess: Preprocess) -> Source:
         file, label = example
         encoded = tf.io.read_file(file)
         # The decoders would not name it.
-        check = tf.debugging.Assert(is_picture(encoded), ["no JPEG, PNG, GIF or BMP, whatever its name:", file])
-        with tf.control_dependencies([check]):
-            return preprocess(tf.identity(encoded), seed), label
+        checked = _checked(encoded, "no JPEG, PNG, GIF or BMP, whatever its name:", file)
+        return preprocess(checked, seed), label
 
     files = ArraySource((np.array(folder.files, object), np.array(folder.labels, np.int64)))
     return files.map_examples(read, name="decode")
+
+
+def _records(path: str, pattern: str, preprocess: Preprocess, *, num_classes: int) -> Source:
+    """The pictures of some files.
+
+    Raises:
+      DataError: as `imagenet`.
+    """
+    files = _matching(path, pattern)
+    first = next(iter(tf.data.TFRecordDataset(files[0]).take(1).as_numpy_iterator()), None)
+    if first is None:
+        raise DataError(f"{files[0]} holds no records")
+    try:
+        layout = detect_layout(first)
+    except DataError as error:
+        raise DataError(f"{files[0]}, record 0: {error}") from error
+    reason = check_image(tf.train.Example.FromString(first).features.feature[layout.image_key].bytes_list.value[0])
+    if reason:
+        raise DataError(f"{files[0]}, record 0: feature {layout.image_key} holds no picture: {reason}")
+
+    @as_written
+    def parse(serialized: tf.Tensor) -> Any:
+        return layout.parse(serialized, num_classes=num_classes)
+
+    @as_written
+    def decode(example: Tuple[tf.Tensor, tf.Tensor], seed: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+        encoded, label = example
+        checked = _checked(encoded, f"feature {layout.image_key} is no JPEG, PNG, GIF or BMP")
+        return preprocess(checked, seed), label
+
+    source = RecordSource([_counted(file) for file in files], window=_WINDOW)
+    return source.map_batches(parse, name="parse").map_examples(decode, name="decode")
+
+
+def _checked(encoded: tf.Tensor, *message: Any) -> tf.Tensor:
+    """`encoded`, where it begins as a picture does."""
+    with tf.control_dependencies([tf.debugging.Assert(is_picture(encoded), message)]):
+        return tf.identity(encoded)
+
+
+def _matching(path: str, pattern: str) -> List[str]:
+    try:
+        files = sorted(tf.io.gfile.glob(tf.io.gfile.join(path, pattern)))
+    except tf.errors.OpError as error:
+        raise DataError(f"{path} cannot be listed: {first_line(error)}") from error
+    if not files:
+        raise DataError(f"no file matches {tf.io.gfile.join(path, pattern)}: give the pattern of their names")
+    return files
+
+
+def _counted(path: str) -> RecordFile:
+    with tf.io.gfile.GFile(path, "rb") as file:
+        try:
+            records = framing.count_frames(file)
+        except framing.RecordFault as fault:
+            raise DataError(f"{path}, {fault}") from fault
+    return RecordFile(path, records=records, examples=records)
 
 
 def _folders(path: str, *, held_out: float) -> Tuple[ImageFolder, Optional[ImageFolder]]:
@@ -133,27 +239,3 @@ def _folders(path: str, *, held_out: float) -> Tuple[ImageFolder, Optional[Image
         if tf.io.gfile.isdir(folder):
             return train, list_image_folder(folder, classes=train.classes)
     return split_by_hash(train, held_out=held_out)
-
-
-def split_by_hash(folder: ImageFolder, *, held_out: float) -> Tuple[ImageFolder, Optional[ImageFolder]]:
-    """Two parts of a folder: what stays, and about a share of `held_out`; None where that is nothing.
-
-    Raises:
-      DataError: where nothing stays.
-    """
-    held = [_hashed(file) < held_out for file in folder.files]
-    if all(held):
-        raise DataError(f"nothing is left to train on of {len(held)} pictures with held_out={held_out}: give more")
-    return _part(folder, [not one for one in held]), _part(folder, held) if any(held) else None
-
-
-def _hashed(file: str) -> float:
-    """A number from 0 to 1, below 1, of the last two parts of a path."""
-    name = "/".join(file.replace("\\", "/").split("/")[-2:])
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=6).digest(), "big") / 2**48
-
-
-def _part(folder: ImageFolder, kept) -> ImageFolder:
-    pairs = [pair for pair, keep in zip(zip(folder.files, folder.labels), kept) if keep]
-    files, labels = zip(*pairs)
-    return ImageFolder(files=files, labels=labels, classes=folder.classes, notes=folder.notes)
