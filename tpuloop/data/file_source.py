@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
-from tpuloop.data.lanes import RecordOrder
+from tpuloop.data.lanes import RecordOrder, Rows
 from tpuloop.data.order import example_seeds
 from tpuloop.data.rebatch import rebatched
 from tpuloop.data.shard import WHOLE, Shard
@@ -66,14 +66,9 @@ def _strided(batch: Any, shard: Shard) -> Any:
 
 
 @as_written
-def _examples(examples: Any, epochs: tf.Tensor, numbers: tf.Tensor) -> Any:
-    del epochs, numbers
-    return examples
+def _examples(rows: Rows) -> Any:
+    return rows.examples
 
 
-def _seeded(seed: int) -> Callable[..., Any]:
-    @as_written
-    def seeded(examples: Any, epochs: tf.Tensor, numbers: tf.Tensor) -> Any:
-        return examples, example_seeds(epochs, numbers, seed=seed)
-
-    return seeded
+def _seeded(seed: int) -> Callable[[Rows], Any]:
+    return as_written(lambda rows: (rows.examples, example_seeds(rows.epochs, rows.numbers, seed=seed)))
