@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tpuloop.data.arrays import ArraySource
 from tpuloop.data.checks import DataError
 from tpuloop.data.images.data_sets import imagenet, images
 from tpuloop.data.images.folder import ImageFolder
@@ -80,7 +81,9 @@ def test_what_is_drawn_depends_on_the_seed_of_the_example(tmp_path, pictures):
         ("none", lambda seed: whole_image(tf.constant(encoded), size=16)),
     ):
         train = images(path=str(tmp_path), size=16, augment=augment, held_out=0).train
-        (x, _), seeds = next(iter(train.seeded_batches(batch_size=3, seed=5)))
+        of_examples = ArraySource(np.zeros([1])).map_examples(lambda example, seed: seed)
+        x, _ = next(iter(train.batches(batch_size=3, seed=5)))
+        seeds = next(iter(of_examples.batches(batch_size=3, seed=5)))
         for image, seed in zip(x, seeds):
             np.testing.assert_array_equal(image, made(seed))
         (later, _) = next(iter(train.batches(batch_size=1, seed=5, position=2)))

@@ -1,6 +1,7 @@
 """Folders of pictures by class, and what is said of those that are none."""
 
 import pytest
+import tensorflow as tf
 
 from tpuloop.data.checks import DataError
 from tpuloop.data.images.folder import ImageFolder, list_image_folder
@@ -67,6 +68,20 @@ def test_no_folder(tmp_path, folder):
     file = folder("a.jpg") + "/a.jpg"
     with pytest.raises(DataError, match="a.jpg"):
         list_image_folder(file)
+
+
+def test_an_object_store_is_asked_once_a_folder(monkeypatch):
+    store = {
+        "gs://b/pics": ["cat/", "dog/", "1.jpg", ".x/"],
+        "gs://b/pics/cat": ["1.jpg"],
+        "gs://b/pics/dog": ["2.jpg"],
+    }
+    asked = []
+    monkeypatch.setattr(tf.io.gfile, "listdir", lambda path: asked.append(path) or store[path])
+    monkeypatch.setattr(tf.io.gfile, "isdir", lambda path: pytest.fail(f"asked for {path}"))
+    listed = list_image_folder("gs://b/pics")
+    assert listed.files == ("gs://b/pics/cat/1.jpg", "gs://b/pics/dog/2.jpg") and listed.classes == ("cat", "dog")
+    assert asked == list(store)
 
 
 def test_numbers_of_another_folder(folder):

@@ -1,7 +1,7 @@
 """A folder of pictures that has a subfolder for each class."""
 
 import dataclasses
-from typing import List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
@@ -48,9 +48,11 @@ def list_image_folder(path: str, *, classes: Optional[Sequence[str]] = None) -> 
         among `classes`.
     """
     entries = _listed(path)
-    found = [name for name in entries if _is_folder(path, name)]
+    found = [name for name, known in entries.items() if known or _is_folder(path, name)]
     if not found:
-        raise DataError(f"{path} has no subfolders, and must have one with the pictures of each class; {_has(entries)}")
+        raise DataError(
+            f"{path} has no subfolders, and must have one with the pictures of each class; {_has(list(entries))}"
+        )
     if classes is None:
         classes = sorted(found)
     unknown = sorted(set(found) - set(classes))
@@ -59,15 +61,17 @@ def list_image_folder(path: str, *, classes: Optional[Sequence[str]] = None) -> 
             f"{path} has a folder {unknown[0]!r}, which is not among the {len(classes)} classes to train on "
             f"({', '.join(list(classes)[:5])}{', ...' if len(classes) > 5 else ''})"
         )
+    known_folders = set(found)
     files: List[str] = []
     labels: List[int] = []
     empty, others = [], []
     for label, name in enumerate(classes):
-        inside = _listed(tf.io.gfile.join(path, name)) if name in found else []
+        inside = _listed(tf.io.gfile.join(path, name)) if name in known_folders else {}
         pictures = [file for file in inside if file.lower().endswith(EXTENSIONS)]
+        taken = set(pictures)
         files += [tf.io.gfile.join(path, name, file) for file in pictures]
         labels += [label] * len(pictures)
-        others += [f"{name}/{file}" for file in inside if file not in set(pictures)]
+        others += [f"{name}/{file}" for file in inside if file not in taken]
         if not pictures:
             empty.append(name)
     if not files:
@@ -77,20 +81,21 @@ def list_image_folder(path: str, *, classes: Optional[Sequence[str]] = None) -> 
     return ImageFolder(files=tuple(files), labels=tuple(labels), classes=tuple(classes), notes=_notes(empty, others))
 
 
-def _listed(path: str) -> List[str]:
-    """The sorted names in a folder, without hidden ones."""
+def _listed(path: str) -> Dict[str, bool]:
+    """The sorted names in a folder, without hidden ones; with True for what is known to be a folder."""
     try:
-        # Object stores end the names of folders with a slash.
-        names = [name.rstrip("/") for name in tf.io.gfile.listdir(path)]
+        names = tf.io.gfile.listdir(path)
     except tf.errors.NotFoundError as error:
         raise DataError(f"there is no folder {path}") from error
     except tf.errors.OpError as error:
         raise DataError(f"{path} cannot be listed: {first_line(error)}") from error
-    return sorted(name for name in names if name and not name.startswith("."))
+    # Object stores end the names of folders with a slash.
+    entries = {name.rstrip("/"): name.endswith("/") for name in names}
+    return {name: entries[name] for name in sorted(entries) if name and not name.startswith(".")}
 
 
 def _is_folder(path: str, name: str) -> bool:
-    # A question each, which takes long on an object store: not asked where the name tells.
+    # Not asked of what the name tells, since that takes long on an object store.
     return not name.lower().endswith(EXTENSIONS) and tf.io.gfile.isdir(tf.io.gfile.join(path, name))
 
 
