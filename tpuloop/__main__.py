@@ -4,7 +4,7 @@ import importlib
 import sys
 from typing import List, Optional
 
-COMMANDS = ("train", "evaluate", "predict", "export", "bench")
+COMMANDS = ("train", "evaluate", "predict", "export", "data", "bench")
 
 
 def main(argv: Optional[List[str]] = None) -> int:

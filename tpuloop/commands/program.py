@@ -34,6 +34,7 @@ def run_command(module: ModuleType, name: str, argv: Sequence[str]) -> int:
 
     Args:
       module: has `SUMMARY`, `define_flags()` and `run() -> int`; or `TOPICS`, the names of its submodules that do.
+        One with `POSITIONAL`, the name of what it takes without a flag, has `run(arguments) -> int` instead.
       name: of the command.
       argv: the arguments after the command's name.
     """
@@ -46,10 +47,12 @@ def run_command(module: ModuleType, name: str, argv: Sequence[str]) -> int:
         return _no_topic(program, topics, argv)
     known = set(FLAGS)
     module.define_flags()
+    named = getattr(module, "POSITIONAL", None)
     if wants_help(argv):
-        print(_help(f"usage: {program} --flag=value", module.SUMMARY, sorted(set(FLAGS) - known)))
+        usage = f"usage: {program} {f'{named}... ' if named else ''}--flag=value"
+        print(_help(usage, module.SUMMARY, sorted(set(FLAGS) - known)))
         return DONE
-    return _parse_and_run(program, argv, module.run)
+    return _parse_and_run(program, argv, module.run, positional=named is not None)
 
 
 def run(
@@ -127,14 +130,14 @@ def _no_topic(program: str, topics: Sequence[str], argv: Sequence[str]) -> int:
     return WRONG_INPUT
 
 
-def _parse_and_run(program: str, argv: Sequence[str], work: Callable[[], int]) -> int:
+def _parse_and_run(program: str, argv: Sequence[str], work: Callable[..., int], *, positional: bool = False) -> int:
     """Parses the flags, runs `work`, and turns what goes wrong into one line and an exit status."""
     quiet.set_log_level()
     streams.keep_open()
     _log_to_stderr()
     try:
-        _parse(program, argv)
-        status = work()
+        rest = _parse(program, argv, positional=positional)
+        status = work(rest) if positional else work()
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
@@ -155,15 +158,18 @@ def _debugging(argv: Sequence[str]) -> bool:
     return any(re.match("--?debug(=true|=1)?$", argument, re.IGNORECASE) for argument in argv)
 
 
-def _parse(program: str, argv: Sequence[str]) -> None:
+def _parse(program: str, argv: Sequence[str], *, positional: bool) -> List[str]:
+    """Parses the flags, and returns what stands between them, if `positional` allows that."""
+    FLAGS.set_gnu_getopt(positional)  # Flags may follow what is none.
     try:
         rest = FLAGS([program, *common_flags.with_one_field_flag(argv)])[1:]
     except flags.UnrecognizedFlagError as error:
         raise UsageError(f"there is no flag --{error.flagname}{suggestion(error.flagname, set(FLAGS))}") from error
     except flags.Error as error:
         raise UsageError(_one_line(error)) from error
-    if rest:
+    if rest and not positional:
         raise UsageError(f"unexpected argument {rest[0]!r}: give everything as --flag=value")
+    return rest
 
 
 def _status_of(error: Exception) -> Optional[int]:

@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
-from tpuloop.data.order import epoch_orders, example_seeds
+from tpuloop.data.order import epoch_orders
 from tpuloop.data.shard import WHOLE, Shard
-from tpuloop.data.source import Source
+from tpuloop.data.source import Origin, Source
 
 _ROWS_AT_ONCE = 1024
 
@@ -66,21 +66,23 @@ class ArraySource(Source):
         indices = self._indices(seed=seed, position=position, count=together * batch_size)
         return indices.map(pick, num_parallel_calls=2).unbatch()
 
-    def seeded_batches(
+    def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
         pick, together = self._pick(batch_size, shard)
         count = together * batch_size
 
         @as_written
-        def with_seeds(start: tf.Tensor, indices: tf.Tensor) -> Any:
+        def with_origin(start: tf.Tensor, indices: tf.Tensor) -> Any:
+            def own(rows: tf.Tensor) -> tf.Tensor:
+                return tf.reshape(rows, [together, batch_size])[:, shard.index :: shard.count]
+
             epochs = (start + tf.range(count, dtype=tf.int64)) // self._size
-            seeds = example_seeds(epochs, tf.cast(indices, tf.int64), seed=seed)
-            return pick(indices), tf.reshape(seeds, [together, batch_size, 2])[:, shard.index :: shard.count]
+            return pick(indices), Origin(own(epochs), own(tf.cast(indices, tf.int64)))
 
         starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, count)
         indices = self._indices(seed=seed, position=position, count=count)
-        return tf.data.Dataset.zip((starts, indices)).map(with_seeds, num_parallel_calls=2).unbatch()
+        return tf.data.Dataset.zip((starts, indices)).map(with_origin, num_parallel_calls=2).unbatch()
 
     def _pick(self, batch_size: int, shard: Shard) -> Tuple[Callable[[tf.Tensor], Any], int]:
         """The rows of several global batches by their indices, and of how many batches."""
@@ -121,10 +123,10 @@ class ArraySource(Source):
         rows = tf.nest.map_structure(lambda array: array[shard.index :: shard.count], self._tensors())
         return tf.data.Dataset.from_tensor_slices(rows).batch(batch_size // shard.count)
 
-    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+    def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
         numbers = tf.data.Dataset.range(shard.index, self._size, shard.count).batch(batch_size // shard.count)
-        seeds = numbers.map(as_written(lambda number: example_seeds(tf.zeros_like(number), number, seed=0)))
-        return tf.data.Dataset.zip((self.one_pass(batch_size=batch_size, shard=shard), seeds))
+        origins = numbers.map(as_written(lambda number: Origin(tf.zeros_like(number), number)))
+        return tf.data.Dataset.zip((self.one_pass(batch_size=batch_size, shard=shard), origins))
 
     def _tensors(self) -> Any:
         if self._made is None:

@@ -1,16 +1,15 @@
 """Examples in record files as a source."""
 
-from typing import Any, Callable
+from typing import Any, Tuple
 
 import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
 from tpuloop.data.lanes import RecordOrder, Rows
-from tpuloop.data.order import example_seeds
 from tpuloop.data.rebatch import rebatched
 from tpuloop.data.shard import WHOLE, Shard
-from tpuloop.data.source import Source
+from tpuloop.data.source import Origin, Source
 
 class FileSource(Source):
     """Examples in record files, in the order of `RecordOrder`.
@@ -36,19 +35,18 @@ class FileSource(Source):
         """Hosts whose number divides this read different records."""
         return self._order.lanes
 
-    def seeded_batches(
+    def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
         rows = shard.rows(batch_size)
-        chunks = self._order.chunks(seed=seed, position=position, shard=shard)
-        return rebatched(chunks.map(_seeded(seed)), rows)
+        return rebatched(self._order.chunks(seed=seed, position=position, shard=shard).map(_both), rows)
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
         rows = shard.rows(batch_size)
         return rebatched(self._order.chunks(seed=seed, position=position, shard=shard).map(_examples), rows)
 
-    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        return self._pass(self._order.stored().map(_seeded(0)), batch_size, shard)
+    def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        return self._pass(self._order.stored().map(_both), batch_size, shard)
 
     def one_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
         return self._pass(self._order.stored().map(_examples), batch_size, shard)
@@ -70,5 +68,6 @@ def _examples(rows: Rows) -> Any:
     return rows.examples
 
 
-def _seeded(seed: int) -> Callable[[Rows], Any]:
-    return as_written(lambda rows: (rows.examples, example_seeds(rows.epochs, rows.numbers, seed=seed)))
+@as_written
+def _both(rows: Rows) -> Tuple[Any, Origin]:
+    return rows.examples, rows.origin

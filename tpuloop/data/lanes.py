@@ -19,6 +19,7 @@ import tensorflow as tf
 from tpuloop.data import order
 from tpuloop.data.as_written import as_written
 from tpuloop.data.shard import Shard
+from tpuloop.data.source import Origin
 
 # The lanes of a data set with enough records: as many hosts can read different files, and as many files are read at
 # once. A part of the order, and so never a function of the machine.
@@ -32,17 +33,10 @@ Decode = Callable[[tf.Tensor, tf.Tensor], Any]
 
 
 class Rows(NamedTuple):
-    """Some examples of the order with where they come from.
-
-    Attributes:
-      examples: nested tensors of shape [rows, ...].
-      epochs: int64 of shape [rows].
-      numbers: place of each in the stored order, int64 of shape [rows].
-    """
+    """Some examples of the order, nested tensors of shape [rows, ...], with where they come from."""
 
     examples: Any
-    epochs: tf.Tensor
-    numbers: tf.Tensor
+    origin: Origin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,28 +120,30 @@ class RecordOrder:
 
         @as_written
         def of_file(file: tf.Tensor) -> tf.data.Dataset:
-            records = self._read(file, 0).take(full[file]).batch(together)
-            numbered = tf.data.Dataset.zip((tf.data.Dataset.range(0, full[file], together), records))
+            count = tf.gather(full, file)
+            records = self._read(file, 0).take(count).batch(together)
+            numbered = tf.data.Dataset.zip((tf.data.Dataset.range(0, count, together), records))
             return numbered.map(as_written(lambda number, records: of_records(file, number, records)))
 
         @as_written
         def of_records(file: tf.Tensor, number: tf.Tensor, records: tf.Tensor) -> Rows:
             count = tf.size(records, out_type=tf.int64) * per_record
-            return in_order(self._decode(records, per_record), bases[file] + number * per_record, count)
+            first = tf.gather(bases, file) + number * per_record
+            return in_order(self._decode(records, per_record), first, count)
 
         @as_written
         def of_short(file: tf.Tensor, examples: Any, numbers: tf.Tensor) -> Rows:
             del file
-            return in_order(examples, numbers[0], tf.size(numbers, out_type=tf.int64))
+            return Rows(examples, Origin(tf.zeros_like(numbers), numbers))
 
         def in_order(examples: Any, first: tf.Tensor, count: tf.Tensor) -> Rows:
             numbers = first + tf.range(count)
-            return Rows(examples, tf.zeros_like(numbers), numbers)
+            return Rows(examples, Origin(tf.zeros_like(numbers), numbers))
 
         @as_written
         def with_short(file: tf.Tensor) -> tf.data.Dataset:
-            has_short = tf.cast(tf.constant(self._short)[file] > 0, tf.int64)
-            return of_file(file).concatenate(self._shorts(file[tf.newaxis][:has_short]).map(of_short))
+            has_short = tf.cast(tf.gather(tf.constant(self._short), file) > 0, tf.int64)
+            return of_file(file).concatenate(self._shorts(tf.tile([file], [has_short])).map(of_short))
 
         files = tf.data.Dataset.range(len(self._paths))
         return files.flat_map(with_short if self._short.any() else of_file)
@@ -159,19 +155,19 @@ class RecordOrder:
 
         @as_written
         def short(file: tf.Tensor) -> tf.data.Dataset:
-            numbers = bases[file] + full[file] * self._per_record + tf.range(counts[file])
-            record = self._read(file, full[file]).take(1)
-            return record.map(
-                as_written(lambda record: (file, self._decode(record[tf.newaxis], counts[file]), numbers))
-            )
+            count, before = tf.gather(counts, file), tf.gather(full, file)
+            first = tf.gather(bases, file) + before * self._per_record
+            numbers = tf.range(first, first + count)
+            record = self._read(file, before).take(1).batch(1)
+            return record.map(as_written(lambda record: (file, self._decode(record, count), numbers)))
 
         return tf.data.Dataset.from_tensor_slices(files).flat_map(short)
 
     def _read(self, file: tf.Tensor, skip: Any) -> tf.data.Dataset:
         """The records of a file from one on."""
-        path = tf.constant(self._paths)[file]
+        path = tf.gather(tf.constant(self._paths), file)
         dataset = tf.data.TFRecordDataset(path, compression_type=self._compression or None)
-        return dataset.skip(tf.constant(self._first)[file] + skip)
+        return dataset.skip(tf.gather(tf.constant(self._first), file) + skip if self._first.any() else skip)
 
 
 class _Epoch:
@@ -237,15 +233,16 @@ class _Epoch:
 
     def _stretch(self, begin: tf.Tensor, length: tf.Tensor) -> tf.data.Dataset:
         """`length` records of the ring from the place `begin` on."""
-        first = tf.searchsorted(self._ends, [begin], side="right", out_type=tf.int64)[0]
-        last = tf.searchsorted(self._ends, [begin + length - 1], side="right", out_type=tf.int64)[0]
+        edges = [begin, begin + length - 1]
+        first, last = tf.unstack(tf.searchsorted(self._ends, edges, side="right", out_type=tf.int64))
 
         @as_written
         def piece(place: tf.Tensor) -> tf.data.Dataset:
-            start = self._ends[place] - self._counts[place]
+            file_end = tf.gather(self._ends, place)
+            start = file_end - tf.gather(self._counts, place)
             skip = tf.maximum(begin - start, 0)
-            end = tf.minimum(begin + length, self._ends[place])
-            return self._whole._read(self._ring[place], skip).take(end - start - skip)
+            end = tf.minimum(begin + length, file_end)
+            return self._whole._read(tf.gather(self._ring, place), skip).take(end - start - skip)
 
         pieces = tf.data.Dataset.range(first, last + 1)
         return pieces.flat_map(piece).take(length)  # No record at all where the length is 0.
@@ -258,7 +255,7 @@ class _Epoch:
         starts = tf.gather(self._ends, places) - tf.gather(self._counts, places)
         base = tf.gather(tf.constant(whole._example_base), tf.gather(self._ring, places))
         inside = tf.range(whole._per_record, dtype=tf.int64)
-        return (base + (records - starts) * whole._per_record)[..., tf.newaxis] + inside
+        return tf.expand_dims(base + (records - starts) * whole._per_record, -1) + inside
 
     def _shuffled(self, window: tf.Tensor, lanes: tf.Tensor, examples: Any) -> Rows:
         """The rows of the host of one window from the entry on, in order."""
@@ -267,18 +264,17 @@ class _Epoch:
         size, read = tf.shape(leaves[0])[1], tf.shape(lanes)[0]
         # [lanes, records, per record], as the examples lie in the window.
         in_lane = window * whole._window + tf.range(tf.cast(size // whole._per_record, tf.int64))
-        records = self._begin + lanes[:, tf.newaxis] * whole._per_lane + in_lane[tf.newaxis, :]
+        records = tf.expand_dims(self._begin + lanes * whole._per_lane, 1) + in_lane
         numbers = tf.reshape(self._numbers(records), [-1])
         if whole._shuffle:
             taken = order.window_orders(self._epoch, window, lanes, seed=self._seed, size=size)
         else:
-            taken = tf.tile(tf.range(size)[tf.newaxis], [read, 1])
+            taken = tf.tile([tf.range(size)], [read, 1])
         # The lanes in turn: place p of the window is number p // lanes of lane p % lanes.
-        taken = tf.reshape(tf.transpose(taken + tf.range(read)[:, tf.newaxis] * size), [-1])
-        turns = tf.tile(lanes[tf.newaxis, :], [size, 1])
-        in_turn = tf.range(tf.cast(size, tf.int64))[:, tf.newaxis] * whole._lanes
+        taken = tf.reshape(tf.transpose(taken + tf.expand_dims(tf.range(read) * size, 1)), [-1])
         start = window * (whole._lanes * whole._window * whole._per_record)
-        places = tf.reshape(in_turn + turns, [-1]) + start
+        turns = start + whole._lanes * tf.range(tf.cast(size, tf.int64))
+        places = tf.reshape(tf.expand_dims(turns, 1) + lanes, [-1])
         return self._own(places, taken, _flat(examples), numbers)
 
     def _own(self, places: tf.Tensor, taken: tf.Tensor, examples: Any, numbers: tf.Tensor) -> Rows:
@@ -287,7 +283,7 @@ class _Epoch:
         taken = tf.boolean_mask(taken, mine)
         numbers = tf.gather(numbers, taken)
         rows = tf.nest.map_structure(lambda leaf: tf.gather(leaf, taken), examples)
-        return Rows(rows, tf.fill(tf.shape(numbers), self._epoch), numbers)
+        return Rows(rows, Origin(tf.fill(tf.shape(numbers), self._epoch), numbers))
 
     def _tail(self, main: int) -> tf.data.Dataset:
         """The rows of the host in the tail as one chunk."""

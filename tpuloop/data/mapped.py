@@ -5,6 +5,7 @@ from typing import Any, Callable, List, Tuple
 import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
+from tpuloop.data.order import example_seeds
 from tpuloop.data.shard import WHOLE, Shard
 from tpuloop.data.source import Source
 
@@ -18,20 +19,23 @@ class _Map(Source):
     def size(self) -> int:
         return self._source.size
 
-    def seeded_batches(
+    def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
-        inner = self._source.seeded_batches(batch_size=batch_size, seed=seed, position=position, shard=shard)
-        return self._mapped(inner, rows=shard.rows(batch_size), full=True)
+        inner = self._source.numbered_batches(batch_size=batch_size, seed=seed, position=position, shard=shard)
+        return self._mapped(inner, seed=seed, rows=shard.rows(batch_size), full=True)
 
-    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        inner = self._source.seeded_pass(batch_size=batch_size, shard=shard)
-        return self._mapped(inner, rows=shard.rows(batch_size), full=False)
+    def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        inner = self._source.numbered_pass(batch_size=batch_size, shard=shard)
+        return self._mapped(inner, seed=0, rows=shard.rows(batch_size), full=False)
+
+    def whereabouts(self, number: int) -> str:
+        return self._source.whereabouts(number)
 
     def stages(self) -> List[Tuple[str, Source]]:
         return [*self._source.stages(), (self._name, self)]
 
-    def _mapped(self, dataset: tf.data.Dataset, *, rows: int, full: bool) -> tf.data.Dataset:
+    def _mapped(self, dataset: tf.data.Dataset, *, seed: int, rows: int, full: bool) -> tf.data.Dataset:
         raise NotImplementedError
 
 
@@ -51,10 +55,12 @@ class BatchMap(_Map):
             lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), dataset.map(self._function).element_spec
         )
 
-    def _mapped(self, dataset: tf.data.Dataset, *, rows: int, full: bool) -> tf.data.Dataset:
+    def _mapped(self, dataset: tf.data.Dataset, *, seed: int, rows: int, full: bool) -> tf.data.Dataset:
         # Not `as_written`: the function is the user's, and may want AutoGraph.
         return dataset.map(
-            lambda batch, seeds: (self._function(batch), seeds), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
+            lambda batch, origin: (self._function(batch), origin),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
         )
 
 
@@ -72,10 +78,10 @@ class ExampleMap(_Map):
         )
         return dataset.map(self._function).element_spec
 
-    def _mapped(self, dataset: tf.data.Dataset, *, rows: int, full: bool) -> tf.data.Dataset:
+    def _mapped(self, dataset: tf.data.Dataset, *, seed: int, rows: int, full: bool) -> tf.data.Dataset:
         # One by one, so that all cores share the work on one batch.
         examples = dataset.unbatch().map(
-            lambda example, seed: (self._function(example, seed), seed),
+            lambda example, origin: (self._function(example, example_seeds(*origin, seed=seed)), origin),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )

@@ -38,7 +38,10 @@ def offset(epoch: tf.Tensor, *, seed: int, size: int) -> tf.Tensor:
 def window_orders(epoch: tf.Tensor, window: tf.Tensor, lanes: tf.Tensor, *, seed: int, size: tf.Tensor) -> tf.Tensor:
     """The order inside a window, for each of its lanes; int32 of shape [lanes, size]."""
     of_window = _mixed(_key(seed, epoch, _FOR_WINDOWS) + tf.cast(window, tf.uint64))
-    return _ranked(_mixed(of_window + tf.cast(lanes, tf.uint64)), size)
+    of_lane = _mixed(of_window + tf.cast(lanes, tf.uint64))
+    # Keys of 64 bits lie far apart, so that counting on from each draws other numbers in each lane.
+    ranks = _mixed(tf.expand_dims(of_lane, 1) + tf.cast(tf.range(size), tf.uint64))
+    return tf.argsort(tf.bitcast(ranks, tf.int64), axis=-1)
 
 
 def example_seeds(epochs: tf.Tensor, examples: tf.Tensor, *, seed: int) -> tf.Tensor:

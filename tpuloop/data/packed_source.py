@@ -49,18 +49,19 @@ class PackedSource(FileSource):
     def _decode(self, records: tf.Tensor, examples: Any) -> Dict[str, tf.Tensor]:
         """The examples of some records, which hold as many each."""
         content = tf.io.decode_raw(records, tf.uint8)
-        columns, offset = {}, tf.constant(0, tf.int64)
-        for feature in self._features:
-            size = np.dtype(feature.dtype).itemsize
-            length = tf.cast(examples, tf.int64) * (size * int(np.prod(feature.shape)))
-            of_feature = content[:, offset : offset + length]
-            columns[feature.name] = _typed(of_feature, feature, size)
-            offset += length
-        return columns
+        lengths = np.array([_bytes(feature) for feature in self._features], np.int64) * examples
+        parts = tf.split(content, lengths, axis=1)
+        return {feature.name: _typed(part, feature) for feature, part in zip(self._features, parts)}
 
 
-def _typed(content: tf.Tensor, feature: Feature, size: int) -> tf.Tensor:
+def _bytes(feature: Feature) -> int:
+    """Of one example's value."""
+    return int(np.prod(feature.shape)) * np.dtype(feature.dtype).itemsize
+
+
+def _typed(content: tf.Tensor, feature: Feature) -> tf.Tensor:
     """Bytes, little-endian as TensorFlow runs on nothing else, as values of the feature; [examples, ...]."""
+    size = np.dtype(feature.dtype).itemsize
     if size == 1:
         values = tf.reshape(content, [-1, *feature.shape])
         if feature.dtype == "bool":

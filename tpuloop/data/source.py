@@ -1,12 +1,24 @@
 """What the loop asks of data whose stream can be entered anywhere."""
 
 import abc
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
 from tpuloop.data.shard import WHOLE, Shard
+
+
+class Origin(NamedTuple):
+    """Where the rows of a batch come from.
+
+    Attributes:
+      epochs: int64 of shape [rows].
+      numbers: the place of each example in the stored order, int64 of shape [rows].
+    """
+
+    epochs: tf.Tensor
+    numbers: tf.Tensor
 
 
 class Source(abc.ABC):
@@ -15,8 +27,8 @@ class Source(abc.ABC):
     The position of a run is `step x batch size` and needs no saving. Batches are GLOBAL: all replicas of all hosts
     together take one. A host that reads a `Shard` gets its rows of each.
 
-    A source gives every example a seed, int32 of shape [2], that is a function of (seed, epoch, example), for
-    augmentation by TensorFlow's stateless random operations.
+    A source tells of every example where it comes from, so that augmentation can be a function of (seed, epoch,
+    example) and a fault can be named.
     """
 
     @property
@@ -30,26 +42,26 @@ class Source(abc.ABC):
         """The structure of one example: nested `tf.TensorSpec`s without a batch dimension."""
 
     @abc.abstractmethod
-    def seeded_batches(
+    def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
-        """The endless stream of `(batch, seeds)` from example `position` of the run on, `seeds` of shape [rows, 2].
+        """The endless stream of `(batch, Origin)` from example `position` of the run on.
 
         Every epoch holds every example once. Batches run across the edge of an epoch, so that all have one static
         shape and `position` is exact. With several hosts it must be a multiple of their number.
         """
 
     @abc.abstractmethod
-    def seeded_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        """All examples once as `(batch, seeds)`, in their stored order; the last batch may be short."""
+    def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        """All examples once as `(batch, Origin)`, in their stored order and in epoch 0; the last batch may be short."""
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
-        """`seeded_batches` without the seeds."""
-        return self.seeded_batches(batch_size=batch_size, seed=seed, position=position, shard=shard).map(_first)
+        """`numbered_batches` without the origins."""
+        return self.numbered_batches(batch_size=batch_size, seed=seed, position=position, shard=shard).map(_first)
 
     def one_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        """`seeded_pass` without the seeds."""
-        return self.seeded_pass(batch_size=batch_size, shard=shard).map(_first)
+        """`numbered_pass` without the origins."""
+        return self.numbered_pass(batch_size=batch_size, shard=shard).map(_first)
 
     def steps_per_epoch(self, batch_size: int) -> int:
         """Batches that hold one epoch, the last perhaps running into the next epoch; Keras counts the same."""
@@ -70,12 +82,17 @@ class Source(abc.ABC):
         """A source whose examples are `function(example, seed)`; for augmentation, or decoding pictures.
 
         Args:
-          function: traced once; takes an example and its seed, int32 of shape [2], and returns an example.
+          function: traced once; takes an example and a seed that is a function of (seed, epoch, example), int32 of
+            shape [2] as TensorFlow's stateless random operations take it; returns an example.
           name: of the stage, as `tpuloop data bench` shows it.
         """
         from tpuloop.data.mapped import ExampleMap
 
         return ExampleMap(self, function, name=name)
+
+    def whereabouts(self, number: int) -> str:
+        """Where the example of that number in the stored order is, for a message."""
+        return f"example {number}"
 
     def stages(self) -> List[Tuple[str, "Source"]]:
         """The sources that this one is made of by name, the innermost first, itself last."""
@@ -83,8 +100,8 @@ class Source(abc.ABC):
 
 
 @as_written
-def _first(batch: Any, seeds: tf.Tensor) -> Any:
-    del seeds
+def _first(batch: Any, origin: Origin) -> Any:
+    del origin
     return batch
 
 

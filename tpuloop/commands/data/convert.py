@@ -1,0 +1,137 @@
+"""`tpuloop data convert INPUT... --out=DIR`: sharded record files, with a manifest, out of what people have."""
+
+import dataclasses
+import logging
+import os
+from typing import Any, Dict, Optional, Sequence
+
+from absl import flags
+
+from tpuloop.checkpoint.notice import SignalNotice
+from tpuloop.commands.program import DONE, STOPPED, CommandFailed
+from tpuloop.data.convert.conversion import Conversion, Layout, Stopped
+from tpuloop.data.convert.input_kind import InputKind
+from tpuloop.data.convert.kinds import all_kinds, kind_of
+from tpuloop.data.convert.shard_writer import CannotWrite
+from tpuloop.data.convert.workers import WorkerDied
+from tpuloop.data.records import files
+from tpuloop.data.records.manifest import Manifest
+from tpuloop.errors import UsageError
+
+FLAGS = flags.FLAGS
+logger = logging.getLogger("tpuloop")
+
+SUMMARY = "converts CSV, .npz, folders of images and TFRecords into sharded record files with a manifest"
+POSITIONAL = "INPUT"
+
+_SHARED = ("label", "drop")  # Flags that several kinds take.
+
+
+def define_flags() -> None:
+    """The flags of the command, and those of each kind of input."""
+    kinds = all_kinds()
+    flags.DEFINE_string("out", None, "Folder to write into; the same command again goes on where it was.")
+    flags.DEFINE_string("format", None, f"What the input is: {', '.join(kinds)}; by its name if not given.")
+    flags.DEFINE_string("label", None, "Column or feature to predict; text becomes class numbers, in sorted order.")
+    flags.DEFINE_list("drop", None, "Columns or features to leave out.")
+    flags.DEFINE_integer("shards", None, "Files in each split; by default one for 16 MiB of input.", lower_bound=1)
+    flags.DEFINE_integer("examples_per_shard", None, "The other way to say it.", lower_bound=1)
+    flags.DEFINE_integer("examples_per_record", 64, "Examples in a packed record.", lower_bound=1)
+    flags.DEFINE_float("held_out", 0.0, "Share of the examples to write as the split test.")
+    flags.DEFINE_integer("seed", 0, "Seed of what is held out, and of the order of images.")
+    flags.DEFINE_integer("workers", None, "Processes; by default one for each core.", lower_bound=1)
+    flags.DEFINE_enum("on_bad_record", "fail", ["fail", "skip"], "What to do with input that cannot be used.")
+    flags.DEFINE_integer("max_bad_records", 100, "With skip: fail if there are more.", lower_bound=0)
+    flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
+    for kind in kinds.values():
+        kind.define_flags()
+
+
+def run(paths: Sequence[str]) -> int:
+    """Converts, and prints what was written."""
+    if not paths:
+        raise UsageError("name the input: tpuloop data convert INPUT... --out=DIR")
+    if not FLAGS.out:
+        raise UsageError("--out is missing: give a folder to write into")
+    kinds = all_kinds()
+    kind = kind_of(paths, FLAGS.format, kinds)
+    options = _options(kind, kinds)
+    layout = Layout(
+        shards=FLAGS.shards,
+        examples_per_shard=FLAGS.examples_per_shard,
+        examples_per_record=FLAGS.examples_per_record,
+        held_out=FLAGS.held_out,
+        seed=FLAGS.seed,
+    )
+    workers = FLAGS.workers or _cores()
+    stop = _Stop()
+    try:
+        with SignalNotice(stop):
+            conversion = Conversion(
+                data=kind.scan(
+                    paths, {**options, "seed": FLAGS.seed, "on_bad_record": FLAGS.on_bad_record}, workers=workers
+                ),
+                folder=FLAGS.out,
+                layout=layout,
+                options={"format": kind.name, **options, "on_bad_record": FLAGS.on_bad_record},
+                count=workers,
+                max_bad=FLAGS.max_bad_records if FLAGS.on_bad_record == "skip" else None,
+                stop=stop.asked,
+            )
+            done = conversion.finished()
+            if done is not None:
+                print(f"already converted: {_summary(done)}")
+                return DONE
+            written = conversion.run()
+    except Stopped:
+        logger.info("stopped by %s; the same command goes on from here", stop.by)
+        return STOPPED
+    except (CannotWrite, WorkerDied) as error:
+        raise CommandFailed(f"{error}; what is finished counts, and the same command goes on from there") from error
+    print(f"wrote {_summary(written)}")
+    return DONE
+
+
+@dataclasses.dataclass
+class _Stop:
+    """Remembers that a signal came, and which."""
+
+    by: Optional[str] = None
+
+    def __call__(self, name: str) -> None:
+        self.by = name
+
+    def asked(self) -> bool:
+        """Whether one came."""
+        return self.by is not None
+
+
+def _options(kind: InputKind, kinds: Dict[str, InputKind]) -> Dict[str, Any]:
+    """The flags that this kind takes.
+
+    Raises:
+      UsageError: where one is given that it does not take.
+    """
+    for other in kinds.values():
+        for name in other.flags:
+            if name not in kind.flags and FLAGS[name].value is not None:
+                takers = ", ".join(each.name for each in kinds.values() if name in each.flags)
+                raise UsageError(f"--{name} has no effect on {kind.name} input: it is for {takers}")
+    return {name: FLAGS[name].value for name in kind.flags}
+
+
+def _summary(manifest: Manifest) -> str:
+    parts = []
+    for split, shards in manifest.splits.items():
+        parts.append(f"{manifest.examples(split):,} examples ({split}, {_counted(len(shards), 'file')})")
+    left_out = manifest.made.get("left_out")
+    more = f", {left_out} left out" if left_out else ""
+    return f"{' and '.join(parts)}{more} to {files.join(FLAGS.out, '')}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
