@@ -16,6 +16,7 @@ from tpuloop.data.images.data_sets import imagenet, images
 from tpuloop.data.images.folder import ImageFolder
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.split import split_by_hash
+from tpuloop.errors import UsageError
 
 COLOURS = {"blue": (30, 30, 220), "green": (30, 200, 30), "red": (220, 30, 30)}
 
@@ -70,6 +71,12 @@ def test_held_out_pictures_give_their_middle_and_others_a_part_that_changes(fold
     (one, of_one), (two, of_two) = next(epochs), next(epochs)
     assert np.any(of_one != of_two)
     assert not {image.numpy().tobytes() for image in one} & {image.numpy().tobytes() for image in two}
+
+
+def test_an_example_is_known_by_its_file(folder):
+    train = images(path=str(folder), size=8, held_out=0).train
+    assert train.whereabouts(0) == f"{folder}/blue/0.jpeg"
+    assert train.whereabouts(59) == f"{folder}/red/9.jpeg"
 
 
 def test_what_is_drawn_depends_on_the_seed_of_the_example(tmp_path, pictures):
@@ -223,10 +230,10 @@ def test_imagenet_in_subfolders_without_validation(tmp_path, pictures):
 
 
 def test_imagenet_that_is_not_there(tmp_path, pictures):
-    with pytest.raises(DataError, match=r"no file matches .*/\*train\*: give the pattern"):
+    with pytest.raises(UsageError, match=r"no file matches .*/\*train\*: check the path"):
         imagenet(path=str(tmp_path), size=8)
     write_records(tmp_path / "train-0", pictures, "tfds", 1)
-    with pytest.raises(DataError, match=r"no file matches .*/\*validation\*: give the pattern"):
+    with pytest.raises(UsageError, match=r"no file matches .*/\*validation\*: check the path"):
         imagenet(path=str(tmp_path), size=8)
     with pytest.raises(DataError, match="num_classes must be an integer of at least 1; it is 0"):
         imagenet(path=str(tmp_path), size=8, num_classes=0)
@@ -248,7 +255,7 @@ def test_a_first_record_that_is_no_picture(record, said, tmp_path, pictures):
 
 def test_files_of_records_that_are_empty_or_cut_off(tmp_path, pictures):
     (tmp_path / "train-0").touch()
-    with pytest.raises(DataError, match="train-0 holds no records"):
+    with pytest.raises(DataError, match=r"the files .*train\* hold no records"):
         imagenet(path=str(tmp_path), validation=None)
     write_records(tmp_path / "train-0", pictures, "tfds", 3)
     os.truncate(tmp_path / "train-0", (tmp_path / "train-0").stat().st_size - 5)

@@ -1,10 +1,11 @@
 """Data sets of pictures that lie in files of one's own."""
 
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
+from tpuloop import paths
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
@@ -14,11 +15,9 @@ from tpuloop.data.images.layouts import detect_layout
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.small import random_crop_and_flip
 from tpuloop.data.images.split import split_by_hash
-from tpuloop.data.lanes import RecordFile
+from tpuloop.data.index import counted
 from tpuloop.data.record_source import RecordSource
-from tpuloop.data.records import framing
 from tpuloop.data.source import Source
-from tpuloop.errors import first_line
 
 if TYPE_CHECKING:
     from tpuloop.data.sample import DataSets
@@ -98,8 +97,8 @@ def imagenet(
       augment, dtype: as for `images`.
 
     Raises:
-      DataError: where a pattern matches no file, or the first record of a split is of another layout or its picture
-        cannot be decoded; for an argument out of range.
+      UsageError: where a pattern matches no file, or a file is damaged; where the first record of a split is of another
+        layout, or its picture cannot be decoded; for an argument out of range.
     """
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
         raise DataError(f"num_classes must be an integer of at least 1; it is {num_classes!r}")
@@ -159,6 +158,17 @@ def _preprocessing(*, size: int, augment: str, dtype: str) -> Tuple[Preprocess, 
     return {"crop": (cropped, middle), "shift": (shifted, whole), "none": (whole, whole)}[augment]
 
 
+class FolderSource(ArraySource):
+    """Paths and class numbers of the pictures of a folder, shuffled over the whole of it."""
+
+    def __init__(self, folder: ImageFolder):
+        super().__init__((np.array(folder.files, object), np.array(folder.labels, np.int64)))
+        self._files = folder.files
+
+    def whereabouts(self, number: int) -> str:
+        return self._files[number]
+
+
 def _source(folder: ImageFolder, preprocess: Preprocess) -> Source:
     @as_written
     def read(example: Tuple[tf.Tensor, tf.Tensor], seed: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
@@ -168,27 +178,27 @@ def _source(folder: ImageFolder, preprocess: Preprocess) -> Source:
         checked = _checked(encoded, "no JPEG, PNG, GIF or BMP, whatever its name:", file)
         return preprocess(checked, seed), label
 
-    files = ArraySource((np.array(folder.files, object), np.array(folder.labels, np.int64)))
-    return files.map_examples(read, name="decode")
+    return FolderSource(folder).map_examples(read, name="decode")
 
 
 def _records(path: str, pattern: str, preprocess: Preprocess, *, num_classes: int) -> Source:
     """The pictures of some files.
 
     Raises:
-      DataError: as `imagenet`.
+      UsageError: as `imagenet`.
     """
-    files = _matching(path, pattern)
-    first = next(iter(tf.data.TFRecordDataset(files[0]).take(1).as_numpy_iterator()), None)
-    if first is None:
-        raise DataError(f"{files[0]} holds no records")
+    files = [file for file in counted(paths.files_matching(paths.join(path, pattern))) if file.records]
+    if not files:
+        raise DataError(f"the files {paths.join(path, pattern)} hold no records")
+    name = files[0].path
+    first = next(tf.data.TFRecordDataset(name).take(1).as_numpy_iterator())
     try:
         layout = detect_layout(first)
     except DataError as error:
-        raise DataError(f"{files[0]}, record 0: {error}") from error
+        raise DataError(f"{name}, record 0: {error}") from error
     reason = check_image(tf.train.Example.FromString(first).features.feature[layout.image_key].bytes_list.value[0])
     if reason:
-        raise DataError(f"{files[0]}, record 0: feature {layout.image_key} holds no picture: {reason}")
+        raise DataError(f"{name}, record 0: feature {layout.image_key} holds no picture: {reason}")
 
     @as_written
     def parse(serialized: tf.Tensor) -> Any:
@@ -200,7 +210,7 @@ def _records(path: str, pattern: str, preprocess: Preprocess, *, num_classes: in
         checked = _checked(encoded, f"feature {layout.image_key} is no JPEG, PNG, GIF or BMP")
         return preprocess(checked, seed), label
 
-    source = RecordSource([_counted(file) for file in files], window=_WINDOW)
+    source = RecordSource(files, window=_WINDOW)
     return source.map_batches(parse, name="parse").map_examples(decode, name="decode")
 
 
@@ -210,32 +220,13 @@ def _checked(encoded: tf.Tensor, *message: Any) -> tf.Tensor:
         return tf.identity(encoded)
 
 
-def _matching(path: str, pattern: str) -> List[str]:
-    try:
-        files = sorted(tf.io.gfile.glob(tf.io.gfile.join(path, pattern)))
-    except tf.errors.OpError as error:
-        raise DataError(f"{path} cannot be listed: {first_line(error)}") from error
-    if not files:
-        raise DataError(f"no file matches {tf.io.gfile.join(path, pattern)}: give the pattern of their names")
-    return files
-
-
-def _counted(path: str) -> RecordFile:
-    with tf.io.gfile.GFile(path, "rb") as file:
-        try:
-            records = framing.count_frames(file)
-        except framing.RecordFault as fault:
-            raise DataError(f"{path}, {fault}") from fault
-    return RecordFile(path, records=records, examples=records)
-
-
 def _folders(path: str, *, held_out: float) -> Tuple[ImageFolder, Optional[ImageFolder]]:
     """What is trained on, and what is held out if anything."""
-    if not tf.io.gfile.isdir(tf.io.gfile.join(path, "train")):
+    if not tf.io.gfile.isdir(paths.join(path, "train")):
         return split_by_hash(list_image_folder(path), held_out=held_out)
-    train = list_image_folder(tf.io.gfile.join(path, "train"))
+    train = list_image_folder(paths.join(path, "train"))
     for name in _HELD_OUT_FOLDERS:
-        folder = tf.io.gfile.join(path, name)
+        folder = paths.join(path, name)
         if tf.io.gfile.isdir(folder):
             return train, list_image_folder(folder, classes=train.classes)
     return split_by_hash(train, held_out=held_out)

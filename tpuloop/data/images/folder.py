@@ -5,6 +5,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
+from tpuloop import paths
 from tpuloop.data.checks import DataError
 from tpuloop.errors import first_line
 
@@ -66,10 +67,10 @@ def list_image_folder(path: str, *, classes: Optional[Sequence[str]] = None) -> 
     labels: List[int] = []
     empty, others = [], []
     for label, name in enumerate(classes):
-        inside = _listed(tf.io.gfile.join(path, name)) if name in known_folders else {}
+        inside = _listed(paths.join(path, name)) if name in known_folders else {}
         pictures = [file for file in inside if file.lower().endswith(EXTENSIONS)]
         taken = set(pictures)
-        files += [tf.io.gfile.join(path, name, file) for file in pictures]
+        files += [paths.join(path, name, file) for file in pictures]
         labels += [label] * len(pictures)
         others += [f"{name}/{file}" for file in inside if file not in taken]
         if not pictures:
@@ -96,7 +97,7 @@ def _listed(path: str) -> Dict[str, bool]:
 
 def _is_folder(path: str, name: str) -> bool:
     # Not asked of what the name tells, since that takes long on an object store.
-    return not name.lower().endswith(EXTENSIONS) and tf.io.gfile.isdir(tf.io.gfile.join(path, name))
+    return not name.lower().endswith(EXTENSIONS) and tf.io.gfile.isdir(paths.join(path, name))
 
 
 def _has(names: Sequence[str]) -> str:

@@ -59,9 +59,8 @@ class Layout:
             wrong |= label >= num_classes
             allowed = f"{self.first_label} to {self.first_label + num_classes - 1}"
         message = f"feature {self.label_key}: labels must be {allowed} ({self.name} layout); these are not:"
-        check = tf.debugging.Assert(tf.logical_not(tf.reduce_any(wrong)), [message, tf.boolean_mask(stored, wrong)])
-        with tf.control_dependencies([] if check is None else [check]):  # None where it ran at once.
-            return parsed[self.image_key], tf.identity(label)
+        tf.debugging.Assert(tf.logical_not(tf.reduce_any(wrong)), [message, tf.boolean_mask(stored, wrong)])
+        return parsed[self.image_key], label
 
 
 # As written by the scripts of Inception and of the TPU reference models; 0 is the background, which no picture has.
