@@ -124,11 +124,21 @@ def test_flip_can_be_left_out(pictures):
     assert all(window_of(image, 60, 80)[3] > 0 for image in images)
 
 
-def test_half_of_the_pictures_are_mirrored(pictures):
-    encoded = tf.constant(pictures.png(pictures.gradient(8, 8)))
-    images = tf.data.Dataset.range(400).map(lambda number: train_image(encoded, tf.stack([number, 1]), size=4))
-    mirrored = sum(float(image[0, 0, 0]) > float(image[0, -1, 0]) for image in images)
-    assert 160 <= mirrored <= 240  # 200, and 4 standard deviations of 10.
+def test_half_of_the_pictures_are_mirrored_whatever_their_window(pictures):
+    encoded = tf.constant(pictures.png(pictures.gradient(40, 40)))
+
+    def drawn(number):
+        seed = tf.stack([number, 1])
+        window = random_window(tf.constant([40, 40]), tf.random.experimental.stateless_split(seed, 2)[0], size=4)
+        image = train_image(encoded, seed, size=4)
+        return image[0, 0, 0] > image[0, -1, 0], window
+
+    mirrored, windows = next(iter(tf.data.Dataset.range(400).map(drawn).batch(400)))
+    assert 160 <= np.count_nonzero(mirrored) <= 240  # 200, and 4 standard deviations of 10.
+    y, x, tall, wide = np.array(windows).T
+    for drawn_too in (y, x, tall, wide, wide / tall):
+        # 4 standard deviations of a correlation of nothing, 1 / sqrt(400).
+        assert abs(np.corrcoef(mirrored, drawn_too)[0, 1]) < 0.2
 
 
 def test_same_seed_same_bits_in_any_pipeline(pictures):
