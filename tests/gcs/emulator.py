@@ -20,7 +20,6 @@ from gcp_storage_emulator import server as package
 from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.storage import Storage
 
-
 _CHUNK = 8192
 
 
