@@ -20,7 +20,6 @@ from gcp_storage_emulator import server as package
 from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.storage import Storage
 
-
 _CHUNK = 8192
 
 
@@ -227,7 +226,7 @@ def _send(response):
     """Sends an answer, in the place of the package's `Response.close`.
 
     In chunks: the plugin writes past the end of a buffer when more than 128 KiB come in one piece. It wants to know
-    their sum nevertheless. A range behind the end of an object has a status of its own, which the package does not give.
+    their sum nevertheless. A range behind the end of an object has a status of its own, which the package lacks.
     """
     content = response._content if isinstance(response._content, bytes) else response._content.encode("utf-8")
     handler, status = response._handler, response.status

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 TRAIN = ("train", "--steps=60", "--save_every=20", "--eval_every=30", "--steps_per_loop=10")
+EAGER = (*TRAIN, "--eager")  # Not compiled, which takes a moment less.
 RUN = "--workdir=gs://bucket/run"
 
 
@@ -62,7 +63,7 @@ def test_a_run_from_its_start_to_its_predictions(store, run, curve):
 
 
 def test_predicts_for_examples_in_the_store(store, run):
-    assert run("train", "--steps=3", RUN).status == 0
+    assert run("train", "--steps=3", "--eager", RUN).status == 0
     file = io.BytesIO()
     np.savez(file, x=np.zeros((5, 8, 8, 1), np.float32))
     store.put("bucket", "examples.npz", file.getvalue())
@@ -74,25 +75,25 @@ def test_predicts_for_examples_in_the_store(store, run):
 
 
 def test_sigterm_and_the_same_command_again(store, start, run, curve):
-    process = start(store, *TRAIN, RUN)
+    process = start(store, *EAGER, RUN)
     store.fault = at("write", "step-00000020/COMMIT", lambda: os.kill(process.pid, signal.SIGTERM))
     stopped = process.wait()
     assert stopped.status == 75, stopped.err
     assert 20 <= saved(store)[-1] < 60
-    continued = run(*TRAIN, RUN)
+    continued = run(*EAGER, RUN)
     assert continued.status == 0 and "continues after step" in continued.err
     assert saved(store)[-1] == 60
     assert curve() == list(range(1, 61))
 
 
 def test_killed_in_the_middle_of_a_save(store, start, run):
-    process = start(store, *TRAIN, RUN)
+    process = start(store, *EAGER, RUN)
     store.fault = at("write", "step-00000040/COMMIT", lambda: os.kill(process.pid, signal.SIGKILL) or "reset")
     assert process.wait().status == -signal.SIGKILL
     assert saved(store) == [20] and store.names("bucket", "run/checkpoints/step-00000040/state")
     evaluated = run("evaluate", RUN)  # Touches nothing.
     assert evaluated.status == 0 and store.names("bucket", "run/checkpoints/step-00000040/state")
-    continued = run(*TRAIN, RUN)
+    continued = run(*EAGER, RUN)
     assert continued.status == 0 and "restored step 20" in continued.err, continued.err
     assert saved(store) == [20, 40, 60]
 
@@ -121,12 +122,12 @@ def test_a_workdir_that_cannot_be_one(store, run, command, workdir, message):
 )
 def test_no_permission_is_one_line_and_soon(store, run, kinds):
     store.fault = lambda request: 403 if request.kind in kinds else None
-    result = run(*TRAIN, RUN, timeout=20)
+    result = run(*EAGER, RUN, timeout=20)
     assert result.status == 2, result.err
     assert "PERMISSION_DENIED" in result.err.splitlines()[-1] and "Traceback" not in result.err
 
 
 def test_the_root_of_a_bucket(store, run):
-    assert run("train", "--steps=3", "--workdir=gs://bucket").status == 0
+    assert run("train", "--steps=3", "--eager", "--workdir=gs://bucket").status == 0
     assert "config.json" in store.names("bucket") and "checkpoints/step-00000003/COMMIT.json" in store.names("bucket")
     assert run("evaluate", "--workdir=gs://bucket/").status == 0

@@ -17,6 +17,7 @@ logger = logging.getLogger("tpuloop")
 
 # An object store has no appending: each flush uploads the file anew, so that a long run needs several.
 _REMOTE_BYTES = 4 << 20
+_RECORD_BYTES = 16  # Around each event.
 # The number of a step is written as 5 bytes of 7 bits; this is the first number that needs them.
 _FIVE_BYTES = 2**28
 _STEP_BITS = np.arange(5) * 7
@@ -57,7 +58,7 @@ class EventFile:
         events = self._templates[key].filled(steps, wall_times, values)
         for event in events:
             write(event)
-        self._bytes += len(events) * len(events[0]) if events else 0
+        self._bytes += sum(_RECORD_BYTES + len(event) for event in events[:1]) * len(events)
 
     def add(self, values: Mapping[str, float], *, step: int, wall_time: float) -> None:
         """One event."""

@@ -31,6 +31,7 @@ class RunFolder:
             is_there = tf.io.gfile.exists(path)
             is_file = is_there and not is_folder(path)
         except (OSError, tf.errors.OpError) as error:  # A file system that is not there, or does not let us in.
+            check_bucket(path)
             raise UsageError(f"--workdir={path} cannot be used: {first_line(error)}") from error
         if is_file:
             raise UsageError(f"--workdir={path} is a file: give a folder")
