@@ -58,6 +58,10 @@ class _Objects(Storage):
             raise NotFound
         return self._contents[bucket_name, file_name]
 
+    def get_file_list(self, *args, **kwargs):
+        files, prefixes = super().get_file_list(*args, **kwargs)
+        return files, sorted(set(prefixes))  # One version names a folder once for each object in it.
+
     def delete_file(self, bucket_name, file_name):
         if self._contents.pop((bucket_name, file_name), None) is None:
             raise NotFound
