@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.checks import DataError
-from tpuloop.data.images.data_sets import imagenet, images
 from tpuloop.data.images.folder import ImageFolder
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.split import split_by_hash
+from tpuloop.data.sets.pictures import imagenet, images
 from tpuloop.errors import UsageError
 
 COLOURS = {"blue": (30, 30, 220), "green": (30, 200, 30), "red": (220, 30, 30)}

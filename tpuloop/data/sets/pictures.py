@@ -9,7 +9,6 @@ from tpuloop import paths
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
-from tpuloop.data.data_sets import DataSets
 from tpuloop.data.images.decode import check_image, is_picture
 from tpuloop.data.images.folder import ImageFolder, list_image_folder
 from tpuloop.data.images.layouts import detect_layout
@@ -18,6 +17,7 @@ from tpuloop.data.images.small import random_crop_and_flip
 from tpuloop.data.images.split import split_by_hash
 from tpuloop.data.index import counted
 from tpuloop.data.record_source import RecordSource
+from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 
 # `(encoded, seed)` of one example to what a model is given of it.
