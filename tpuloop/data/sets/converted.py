@@ -1,6 +1,6 @@
 """What `tpuloop data convert` wrote, as a data set."""
 
-from typing import Any, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 import tensorflow as tf
 
@@ -12,7 +12,7 @@ from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 from tpuloop.data.text.masked_source import MaskedSource
 from tpuloop.data.text.masking import Masking, default_predictions
-from tpuloop.data.text.special import Special
+from tpuloop.data.text.special import SpecialTokens
 
 _MASKED = "masked_lm_positions"
 
@@ -82,7 +82,7 @@ def _scaled(example: Any) -> Any:
 
 
 def _model_arguments(manifest: Manifest, source: Source, num_classes: Optional[int]) -> Mapping[str, Any]:
-    arguments = {}
+    arguments: Dict[str, Any] = {}
     text = manifest.made.get("text")
     if text is not None:
         arguments.update(vocab_size=text["vocab_size"], sequence_length=text["sequence_length"])
@@ -107,7 +107,7 @@ def _masking(manifest: Manifest, *, mask_rate: float, max_predictions: Optional[
     if text is None or manifest.label is not None or any(feature.name == _MASKED for feature in manifest.features):
         return None
     try:
-        special = Special(*text["special_ids"])
+        special = SpecialTokens(*text["special_ids"])
         most = default_predictions(text["sequence_length"], rate=mask_rate)
         return Masking(
             vocab_size=text["vocab_size"],

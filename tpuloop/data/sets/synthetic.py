@@ -1,6 +1,6 @@
 """Made-up data of any shape, for throughput: nothing is read, and nothing can be learned."""
 
-from typing import Optional, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
 
@@ -34,24 +34,22 @@ def synthetic(
     Raises:
       DataError: for a size below 1 or another dtype.
     """
-    for name, size in (
-        ("num_classes", num_classes),
-        ("examples", examples),
-        *(("input_shape", n) for n in input_shape),
-    ):
+    sizes = [("num_classes", num_classes), ("examples", examples), *(("input_shape", size) for size in input_shape)]
+    for name, size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise DataError(f"{name} must be made of integers of at least 1; it has {size!r}")
     if dtype not in ("float32", "float16", "uint8"):
         raise DataError(f"dtype must be float32, float16 or uint8; it is {dtype!r}")
     random = np.random.default_rng(seed)
     shape = (examples, *input_shape)
+    x: np.ndarray
     if vocab_size is not None:
         x = random.integers(0, vocab_size, shape, dtype=np.int32)
     elif dtype == "uint8":
         x = random.integers(0, 256, shape, dtype=np.uint8)
     else:
         x = random.standard_normal(shape, dtype=np.float32).astype(dtype)
-    arguments = {"input_shape": tuple(input_shape), "num_classes": num_classes}
+    arguments: Dict[str, Any] = {"input_shape": tuple(input_shape), "num_classes": num_classes}
     if vocab_size is not None:
         arguments.update(vocab_size=vocab_size)
     return DataSets(
