@@ -6,8 +6,10 @@ import tensorflow as tf
 
 from tpuloop.data.bad_records import MOST, with_policy
 from tpuloop.data.checks import DataError
-from tpuloop.data.converted import converted_source, features_and_label
+from tpuloop.data.converted import converted_source, features_and_label, record_files
+from tpuloop.data.images.layouts import CLASSIC
 from tpuloop.data.records.manifest import Manifest
+from tpuloop.data.sets.pictures import of_files
 from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 from tpuloop.data.text.masked_source import MaskedSource
@@ -25,6 +27,9 @@ def records(
     num_classes: Optional[int] = None,
     mask_rate: float = 0.15,
     max_predictions: Optional[int] = None,
+    size: int = 224,
+    augment: str = "crop",
+    dtype: str = "float32",
     cache: bool = False,
     on_bad_record: str = "fail",
     max_bad_records: int = MOST,
@@ -41,6 +46,7 @@ def records(
       evaluation: the split held out; by default "test" where there is one.
       num_classes: of an integer label without names; by default the largest label says, for which all are read.
       mask_rate, max_predictions: of text that is masked when it is read; see `text.masking`.
+      size, augment, dtype: of pictures that were kept as files; see `pictures.imagenet`.
       cache: whether examples are read once and then lie in memory.
       on_bad_record, max_bad_records: see `bad_records.with_policy`.
 
@@ -49,6 +55,17 @@ def records(
     """
     manifest = Manifest.load(path)
     held_out = evaluation or ("test" if "test" in manifest.splits and train != "test" else None)
+    if manifest.label == CLASSIC.label_key:
+        return of_files(
+            record_files(path, manifest, train),
+            None if held_out is None else record_files(path, manifest, held_out),
+            num_classes=num_classes or len(manifest.classes or ()),
+            size=size,
+            augment=augment,
+            dtype=dtype,
+            on_bad_record=on_bad_record,
+            max_bad_records=max_bad_records,
+        )
     masking = _masking(manifest, mask_rate=mask_rate, max_predictions=max_predictions)
 
     def source(split: str) -> Source:

@@ -1,6 +1,6 @@
 """Data sets of pictures that lie in files of one's own."""
 
-from typing import Any, Callable, Mapping, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
@@ -17,6 +17,7 @@ from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.small import random_crop_and_flip
 from tpuloop.data.images.split import split_by_hash
 from tpuloop.data.index import counted
+from tpuloop.data.lanes import RecordFile
 from tpuloop.data.record_source import RecordSource
 from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
@@ -102,14 +103,43 @@ def imagenet(
     """
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
         raise DataError(f"num_classes must be an integer of at least 1; it is {num_classes!r}")
+
+    def files(pattern: str) -> List[RecordFile]:
+        found = [file for file in counted(paths.files_matching(paths.join(path, pattern))) if file.records]
+        if not found:
+            raise DataError(f"the files {paths.join(path, pattern)} hold no records")
+        return found
+
+    return of_files(
+        files(train),
+        None if validation is None else files(validation),
+        num_classes=num_classes,
+        size=size,
+        augment=augment,
+        dtype=dtype,
+        on_bad_record=on_bad_record,
+        max_bad_records=max_bad_records,
+    )
+
+
+def of_files(
+    train: Sequence[RecordFile],
+    validation: Optional[Sequence[RecordFile]],
+    *,
+    num_classes: int,
+    size: int,
+    augment: str,
+    dtype: str,
+    on_bad_record: str,
+    max_bad_records: int,
+) -> DataSets:
+    """The data sets of files of pictures in one of the layouts; see `imagenet`."""
     of_train, of_evaluation = _preprocessing(size=size, augment=augment, dtype=dtype)
-
-    def records(pattern: str, preprocess: Preprocess) -> Source:
-        policy = {"on_bad_record": on_bad_record, "max_bad_records": max_bad_records}
-        return _records(paths.join(path, pattern), preprocess, num_classes=num_classes, policy=policy)
-
-    to_train = records(train, of_train)
-    held_out = None if validation is None else records(validation, of_evaluation)
+    policy = {"on_bad_record": on_bad_record, "max_bad_records": max_bad_records}
+    to_train = _records(train, of_train, num_classes=num_classes, policy=policy)
+    held_out = None
+    if validation is not None:
+        held_out = _records(validation, of_evaluation, num_classes=num_classes, policy=policy)
     held = "none held out" if held_out is None else f"{held_out.size:,} held out"
     return _data_sets(
         train=to_train,
@@ -185,15 +215,14 @@ def _source(folder: ImageFolder, preprocess: Preprocess) -> Source:
     return FolderSource(folder).map_examples(read, name="decode")
 
 
-def _records(pattern: str, preprocess: Preprocess, *, num_classes: int, policy: Mapping[str, Any]) -> Source:
+def _records(
+    files: Sequence[RecordFile], preprocess: Preprocess, *, num_classes: int, policy: Mapping[str, Any]
+) -> Source:
     """The pictures of some files.
 
     Raises:
       UsageError: as `imagenet`.
     """
-    files = [file for file in counted(paths.files_matching(pattern)) if file.records]
-    if not files:
-        raise DataError(f"the files {pattern} hold no records")
     layout = _layout_of(files[0].path)
 
     @as_written
