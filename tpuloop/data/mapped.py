@@ -41,6 +41,10 @@ class Map(Source):
         """The same function over another source."""
         return type(self)(source, self._function, name=self._name)
 
+    @property
+    def remedy(self) -> str:
+        return self._source.remedy
+
     def whereabouts(self, number: int) -> str:
         return self._source.whereabouts(number)
 

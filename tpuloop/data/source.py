@@ -94,6 +94,11 @@ class Source(abc.ABC):
         """Where the example of that number in the stored order is, for a message."""
         return f"example {number}"
 
+    @property
+    def remedy(self) -> str:
+        """What to do with an example that cannot be used, for a message."""
+        return "mend it or leave it out"
+
     def find_fault(self) -> Any:
         """The first `Fault` in what the source reads, looked for in its files; None where none is known."""
         return None

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tpuloop.data.bad_records import MOST, with_policy
 from tpuloop.data.checks import DataError
 from tpuloop.data.converted import converted_source, features_and_label, record_files
+from tpuloop.data.faults import naming_faults
 from tpuloop.data.images.layouts import CLASSIC
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.data.sets.pictures import of_files
@@ -115,7 +116,8 @@ def _model_arguments(manifest: Manifest, source: Source, num_classes: Optional[i
 
 def _largest(source: Source) -> int:
     labels = source.one_pass(batch_size=4096).map(lambda x, y: tf.cast(tf.reduce_max(y), tf.int64))
-    return int(labels.reduce(tf.constant(-1, tf.int64), tf.maximum))
+    with naming_faults(source, lambda stage: stage.numbered_pass(batch_size=4096)):
+        return int(labels.reduce(tf.constant(-1, tf.int64), tf.maximum))
 
 
 def _masking(manifest: Manifest, *, mask_rate: float, max_predictions: Optional[int]) -> Optional[Masking]:
