@@ -18,7 +18,7 @@ from tpuloop.data.converted import converted_source
 from tpuloop.data.records.framing import read_frames
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.data.text import corpus as corpora
-from tpuloop.data.text.masked_source import MaskedSource
+from tpuloop.data.text.masked_source import masked_source
 from tpuloop.data.text.masking import Masking
 from tpuloop.data.text.special import NAMES
 from tpuloop.data.text.wordpiece import WordPiece
@@ -255,7 +255,7 @@ def test_what_was_converted_is_read_and_masked_anew(reference, tmp_path):
     masking = Masking.of_converted(manifest.made["text"])
     assert masking == Masking(vocab_size=500, max_predictions=5)
     plain = converted_source(str(tmp_path / "out"), shuffle=False)
-    source = MaskedSource(plain, masking=masking)
+    source = masked_source(plain, masking=masking)
     (before,) = plain.one_pass(batch_size=64).take(1)
     (after,) = source.one_pass(batch_size=64).take(1)
     ids = after["input_ids"].numpy()

@@ -13,9 +13,8 @@ from tpuloop.data.records.manifest import Manifest
 from tpuloop.data.sets.pictures import of_files
 from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
-from tpuloop.data.text.masked_source import MaskedSource
-from tpuloop.data.text.masking import Masking, default_predictions
-from tpuloop.data.text.special import SpecialTokens
+from tpuloop.data.text.masked_source import masked_source
+from tpuloop.data.text.masking import Masking
 
 _MASKED = "masked_lm_positions"
 
@@ -77,7 +76,7 @@ def records(
         )
         found = found.cached() if cache else found
         if masking is not None:
-            return MaskedSource(found, masking=masking)
+            return masked_source(found, masking=masking)
         pair = features_and_label(manifest)
         return found if pair is None else found.map_batches(lambda batch: _scaled(pair(batch)), name="pair")
 
@@ -126,13 +125,6 @@ def _masking(manifest: Manifest, *, mask_rate: float, max_predictions: Optional[
     if text is None or manifest.label is not None or any(feature.name == _MASKED for feature in manifest.features):
         return None
     try:
-        special = SpecialTokens(*text["special_ids"])
-        most = default_predictions(text["sequence_length"], rate=mask_rate)
-        return Masking(
-            vocab_size=text["vocab_size"],
-            max_predictions=most if max_predictions is None else max_predictions,
-            rate=mask_rate,
-            special=special,
-        )
+        return Masking.of_converted(text, rate=mask_rate, max_predictions=max_predictions)
     except (KeyError, TypeError) as error:
         raise DataError(f"the manifest does not say how its text was made ({error}): convert it anew") from error
