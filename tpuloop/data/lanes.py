@@ -206,7 +206,9 @@ class _Epoch:
         main = whole._lanes * whole._per_lane * whole.examples_per_record
         chunks = None
         if main:
-            first = tf.minimum(self._entry, main) // window_examples
+            # Where the entry is in the tail, that behind the last, which may be shorter than the others.
+            windows = -(-whole._per_lane // whole._window)
+            first = tf.where(self._entry < main, self._entry // window_examples, windows)
             chunks = self._windows(first).map(as_written(lambda *window: self._shuffled(*window)))
         if main < whole.size:
             tail = tf.data.Dataset.from_tensors(0).flat_map(as_written(lambda _: self._tail(main)))
@@ -227,7 +229,7 @@ class _Epoch:
         @as_written
         def lane_from(lane: tf.Tensor) -> tf.data.Dataset:
             begin = self._begin + lane * whole._per_lane + skipped
-            records = self._stretch(begin, whole._per_lane - skipped).batch(whole._window)
+            records = self._stretch(begin, tf.maximum(whole._per_lane - skipped, 0)).batch(whole._window)
             return records.map(as_written(lambda records: whole._decode(records, whole.examples_per_record)))
 
         def numbered(number: tf.Tensor, examples: Any) -> Any:
