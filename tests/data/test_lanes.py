@@ -48,7 +48,8 @@ class Order:
             for number in range(start + count // per_record * per_record, start + count)
         ]
         records = sum(map(len, self.files))
-        self.lanes = max(lanes for lanes in (1, 2, 4, 8, 16) if lanes <= max(1, records)) if shuffle else 1
+        most = max(1, min(records, records * per_record // 64)) if shuffle else 1
+        self.lanes = max(lanes for lanes in (1, 2, 4, 8, 16) if lanes <= most)
         self.per_lane = records // self.lanes
         self.window = max(1, min(window // (self.lanes * per_record), self.per_lane))
 
@@ -87,15 +88,15 @@ class Order:
 
 # By name: examples in each file, in a record, and in a window.
 SHAPES = {
-    "many files of many lengths": ([5, 0, 1, 30, 9, 12, 4, 4, 40, 3, 2, 0, 17, 25], 4, 64),
-    "one file": ([203], 3, 96),
+    "many files of many lengths": ([105, 0, 1, 330, 90, 120, 44, 40, 440, 33, 20, 0, 170, 250], 4, 640),
+    "one file": ([2003], 3, 960),
     "files of 0 and 1 examples": ([0, 1, 0, 1, 1, 0], 1, 100),
     "fewer records than lanes": ([8, 7, 4], 4, 1000),
     "short records only": ([3, 2, 3], 4, 1000),
     "one example": ([1], 4, 10),
-    "one record an example, window larger than the data": ([40, 21, 1], 1, 10**6),
-    "window smaller than a record of each lane": ([64] * 3 + [50], 2, 1),
-    "no tail": ([64, 64], 2, 64),
+    "one record an example, window larger than the data": ([400, 210, 1], 1, 10**6),
+    "window smaller than a record of each lane": ([400] * 3 + [51], 2, 1),
+    "no tail": ([512, 512], 2, 64),
 }
 
 
@@ -116,7 +117,7 @@ def test_three_epochs_are_permutations_in_the_promised_order(files, read_ids, na
     source, epochs = source_of(files, name), 3
     size = sum(SHAPES[name][0])
     assert source.size == size and source.lanes == order_of(name).lanes
-    ids = read_ids(source, epochs * size, batch_size=7)
+    ids = read_ids(source, epochs * size, batch_size=7 if size < 100 else 90)
     for epoch in range(epochs):
         assert sorted(ids[epoch * size : (epoch + 1) * size]) == list(range(size))
     assert ids == order_of(name).ids(epochs)
@@ -130,19 +131,19 @@ def test_the_order_of_one_small_data_set(files, read_ids):
 
 
 GOLDEN = [
-    *[11, 0, 2, 14, 12, 1, 3, 13, 4, 7, 15, 10, 6, 8, 9, 5],
-    *[6, 7, 9, 11, 5, 8, 10, 12, 13, 1, 14, 4, 0, 3, 15, 2],
+    *[11, 1, 13, 3, 12, 0, 2, 14, 5, 6, 10, 9, 7, 8, 15, 4],
+    *[6, 10, 11, 12, 8, 7, 9, 5, 2, 0, 13, 1, 3, 14, 4, 15],
 ]
 
 
 def test_without_shuffle_full_records_keep_the_stored_order(files, read_ids):
     name = "many files of many lengths"
     source, order = source_of(files, name, shuffle=False), order_of(name, shuffle=False)
-    ids = read_ids(source, 2 * source.size, batch_size=9)
+    ids = read_ids(source, 2 * source.size, batch_size=90)
     assert ids == order.ids(2)
     short = set(order.short)
     assert [number for number in ids[: source.size] if number not in short] == sorted({*range(source.size)} - short)
-    assert read_ids(source, 90, batch_size=3, position=100) == order.ids(2)[100:190]
+    assert read_ids(source, 900, batch_size=30, position=1000) == order.ids(2)[1000:1900]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ def test_entering_anywhere_equals_the_unbroken_stream(files, read_ids, name, pla
     }
     for place in places:
         position = known[place]
-        got = read_ids(source, size, batch_size=5, seed=3, position=position)
+        got = read_ids(source, size, batch_size=5 if size < 100 else 50, seed=3, position=position)
         assert got == whole[position : position + size], place
 
 
@@ -174,9 +175,9 @@ def test_entering_anywhere_equals_the_unbroken_stream(files, read_ids, name, pla
     "step, hosts, those", [(0, 2, [0, 1]), (5, 4, [3]), (1, 3, [0, 2]), (2, 8, [5]), (0, 32, [31])]
 )
 def test_a_host_reads_its_rows_of_the_whole(files, read_ids, step, hosts, those):
-    # The epochs of 77 examples begin at another host each, and so with other lanes for each host.
-    batch, steps = 96, 4
-    source, whole = files.records([41, 36], window=32), Order([41, 36], per_record=1, window=32, seed=1).ids(12)
+    # The epochs of 1037 examples begin at another host each, and so with other lanes for each host.
+    batch, steps = 768, 4
+    source, whole = files.records([700, 337], window=320), Order([700, 337], per_record=1, window=320, seed=1).ids(8)
     for host in those:
         shard = Shard(host, hosts)
         got = read_ids(source, steps * batch, batch_size=batch, seed=1, position=step * batch, shard=shard)
@@ -187,8 +188,8 @@ def test_a_host_reads_its_rows_of_the_whole(files, read_ids, step, hosts, those)
 def test_two_hosts_of_packed_files(files, read_ids):
     name = "many files of many lengths"
     source, whole = source_of(files, name), order_of(name).ids(2)
-    parts = [read_ids(source, 300, batch_size=10, shard=Shard(host, 2)) for host in range(2)]
-    assert np.stack(parts, axis=1).reshape([-1]).tolist() == whole[:300]
+    parts = [read_ids(source, 3000, batch_size=100, shard=Shard(host, 2)) for host in range(2)]
+    assert np.stack(parts, axis=1).reshape([-1]).tolist() == whole[:3000]
 
 
 def test_static_shapes_and_structure(files):
@@ -241,6 +242,12 @@ def test_orders_keep_nothing_of_the_stored_one():
         assert abs(np.corrcoef(ids, np.arange(len(ids)))[0, 1]) < 4.5 / np.sqrt(len(ids) - 1)
         of_file = ids[ids // 64 == 7]
         assert abs(np.corrcoef(of_file, np.arange(64))[0, 1]) < 4.5 / np.sqrt(63)
+    # Of little data, which lies in few lanes, of 64 examples at least: 1/64 more.
+    for size in (16, 40, 100, 127, 128, 300):
+        orders = Order([size], per_record=1, window=10**6)
+        for epoch in range(20):
+            ids = np.array(orders.epoch(epoch)[0])[:, 1]
+            assert abs(np.corrcoef(ids, np.arange(len(ids)))[0, 1]) < 4.5 / np.sqrt(len(ids) - 1) + 1 / 64
     # In windows of a fourth of the data files come one behind the other, in an order of the epoch's own.
     orders = Order(counts, per_record=1, window=512)
     firsts, stays = np.zeros(32, int), []
@@ -254,13 +261,13 @@ def test_orders_keep_nothing_of_the_stored_one():
 
 
 def test_hosts_read_different_records(files, read_ids, flip_byte):
-    hosts, counts, epoch = 4, [40] * 8, 320  # All divides, so that there is no tail, which all would read.
-    source = files.records(counts, window=160)
-    main, tail = Order(counts, per_record=1, window=160).epoch(0)
+    hosts, counts, epoch = 4, [160] * 8, 1280  # All divides, so that there is no tail, which all would read.
+    source = files.records(counts, window=640)
+    main, tail = Order(counts, per_record=1, window=640).epoch(0)
     assert not tail
     for lane, number in main:
         if lane % hosts != 1:
-            flip_byte(source.files[number // 40].path, number % 40)
+            flip_byte(source.files[number // 160].path, number % 160)
     mine = read_ids(source, epoch, batch_size=32, shard=Shard(1, hosts))
     assert mine == [number for lane, number in main if lane % hosts == 1]
     with pytest.raises(tf.errors.DataLossError):
@@ -268,33 +275,33 @@ def test_hosts_read_different_records(files, read_ids, flip_byte):
 
 
 def test_windows_and_files_before_the_position_are_not_read(files, read_ids, flip_byte):
-    counts = [4] * 64  # A lane is 16 records, most of 5 files; a window 4 of each lane.
-    source = files.records(counts, window=64)
-    order = Order(counts, per_record=1, window=64)
+    counts = [16] * 64  # A lane is 64 records, most of 5 files; a window 16 of each lane.
+    source = files.records(counts, window=256)
+    order = Order(counts, per_record=1, window=256)
     main = order.epoch(0)[0]
-    entry = 3 * 64 + 10
-    still = {number for _, number in main[3 * 64 :]}
+    entry = 3 * 256 + 10
+    still = {number for _, number in main[3 * 256 :]}
     removed = 0
-    for number in range(256):
-        path = source.files[number // 4].path
-        if not still & set(range(number // 4 * 4, number // 4 * 4 + 4)):
+    for number in range(1024):
+        path = source.files[number // 16].path
+        if not still & set(range(number // 16 * 16, number // 16 * 16 + 16)):
             removed += os.path.exists(path)
             if os.path.exists(path):
                 os.remove(path)
         elif number not in still:
-            flip_byte(path, number % 4)
+            flip_byte(path, number % 16)
     assert removed >= 32
-    assert read_ids(source, 256 - entry, batch_size=2, position=entry) == [number for _, number in main[entry:]]
+    assert read_ids(source, 1024 - entry, batch_size=2, position=entry) == [number for _, number in main[entry:]]
 
 
 def test_a_tail_is_entered_without_the_windows_before_it(files, read_ids, flip_byte):
-    counts = [50, 33]  # 16 lanes of 5 records in windows of 2, 2 and 1; and 3 records in the tail.
-    source = files.records(counts, window=32)
-    main, tail = Order(counts, per_record=1, window=32).epoch(0)
+    counts = [650, 393]  # 16 lanes of 65 records in windows of 26, 26 and 13; and 3 records in the tail.
+    source = files.records(counts, window=416)
+    main, tail = Order(counts, per_record=1, window=416).epoch(0)
     for _, number in main:
-        flip_byte(source.files[number // 50].path, number % 50)
+        flip_byte(source.files[number // 650].path, number % 650)
     assert len(tail) == 3
-    assert read_ids(source, 2, batch_size=1, position=81) == tail[1:]
+    assert read_ids(source, 2, batch_size=1, position=1041) == tail[1:]
 
 
 def test_nothing_is_decoded_before_the_position(files):
@@ -310,3 +317,21 @@ def test_nothing_is_decoded_before_the_position(files):
     (batch,) = source.batches(batch_size=5, seed=0, position=905).take(1)
     assert batch.numpy().tolist() == order[905:910]
     assert not set(decoded) & set(order[:905])
+
+
+@pytest.mark.parametrize(
+    "counts, shuffle, hosts, says",
+    [
+        ([300], True, 4, "1 files are fewer than the 4 hosts: they are split by record"),
+        ([300], True, 3, "1 files on 3 hosts are split by example: each host reads every record"),
+        ([300, 9, 9, 9], False, 2, "4 files on 2 hosts are split by example: each host reads every record"),
+        ([90, 90, 90], True, 2, None),
+    ],
+)
+def test_hosts_without_files_of_their_own_are_told_once(files, caplog, counts, shuffle, hosts, says):
+    caplog.set_level("INFO", "tpuloop")
+    source = files.records(counts, shuffle=shuffle).map_batches(tf.strings.length)
+    for position in (0, 12):
+        source.batches(batch_size=12, seed=0, position=position, shard=Shard(0, hosts))
+    source.batches(batch_size=12, seed=0)
+    assert [message[: len(says or "")] for message in caplog.messages] == ([says] if says else [])

@@ -25,6 +25,9 @@ from tpuloop.data.source import Origin
 # once. A part of the order, and so never a function of the machine.
 MOST_LANES = 16
 
+# As lanes take turns, an order of n examples in each correlates by 1/n with the ring they are cut from.
+_LEAST_IN_LANE = 64
+
 _EXAMPLES_AT_ONCE = 1024
 
 # Decodes `(records, examples)`, strings of shape [n] that hold `examples` examples each, into the examples, [n *
@@ -99,7 +102,7 @@ class RecordOrder:
         self._example_base = np.concatenate([[0], np.cumsum(examples)])
         self.size = int(examples.sum())
         self._records = int(self._full.sum())
-        self._lanes = _lanes(self._records) if shuffle else 1
+        self._lanes = _lanes(self._records, examples_per_record) if shuffle else 1
         self._per_lane = self._records // self._lanes
         self._window = max(1, min(window // (self._lanes * examples_per_record), self._per_lane))
 
@@ -324,10 +327,10 @@ class _Epoch:
         return together.unbatch().batch(size).map(shuffled)
 
 
-def _lanes(records: int) -> int:
-    """A power of two that gives each lane a record at least."""
+def _lanes(records: int, examples_per_record: int) -> int:
+    """A power of two that gives each lane a record at least, and enough examples to be shuffled well."""
     lanes = 1
-    while lanes * 2 <= min(MOST_LANES, records):
+    while lanes * 2 <= min(MOST_LANES, records, records * examples_per_record // _LEAST_IN_LANE):
         lanes *= 2
     return lanes
 
