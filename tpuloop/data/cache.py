@@ -22,10 +22,13 @@ _SHARE = 0.6  # Of the memory that is free; the rest is for the model, and for w
 
 def in_memory(source: Source) -> ArraySource:
     """The examples of `source` as arrays; see `Source.cached`."""
+    if isinstance(source, ArraySource):
+        return source
     for name, spec in named_specs(source.element_spec):
         if not isinstance(spec, tf.TensorSpec) or not spec.shape.is_fully_defined():
             raise DataError(f"feature {name} has no fixed shape, so that it cannot be cached as an array: pad it")
-    needed = measured_bytes(source)
+    with naming_faults(source, lambda stage: stage.numbered_pass(batch_size=_BATCH)):
+        needed = measured_bytes(source)
     free = free_memory()
     if free is not None and needed > _SHARE * free:
         raise DataError(

@@ -25,7 +25,8 @@ ERRORS = (
     tf.errors.UnknownError,
 )
 
-_GRAPH_NAMES = re.compile(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]|\s*\[\[.*?\]\]")
+# Of graphs; and of the row of a batch that is parsed, which holds one.
+_GRAPH_NAMES = re.compile(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]|\s*\[\[.*?\]\]|Name: <unknown>, |, Index: \d+")
 
 
 class Fault(NamedTuple):
@@ -111,4 +112,4 @@ def _until_error(dataset: tf.data.Dataset) -> Optional[_Failed]:
 
 def said(error: tf.errors.OpError) -> str:
     """What an error of TensorFlow's says, without the names of its graph."""
-    return _GRAPH_NAMES.sub("", first_line(error)).strip() or type(error).__name__
+    return _GRAPH_NAMES.sub("", first_line(error)).strip(" .") or type(error).__name__

@@ -1,5 +1,6 @@
 """Examples in record files as a source."""
 
+import logging
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import tensorflow as tf
@@ -13,6 +14,9 @@ from tpuloop.data.records.files import open_file
 from tpuloop.data.records.framing import DATA_CHECKSUM, RecordFault, read_frames
 from tpuloop.data.shard import WHOLE, Shard
 from tpuloop.data.source import Origin, Source
+from tpuloop.errors import UsageError, first_line
+
+logger = logging.getLogger("tpuloop")
 
 
 class FileSource(Source):
@@ -30,6 +34,7 @@ class FileSource(Source):
 
     def __init__(self, order: RecordOrder):
         self.order = order
+        self._split_said = False
         if not order.size:
             raise DataError("the data is empty: its files hold no examples")
 
@@ -67,7 +72,7 @@ class FileSource(Source):
     def find_fault(self) -> Optional[Fault]:
         before = 0
         for file in self.files:
-            fault = _damage(file, self.order.compression)
+            fault = self._damage(file)
             if fault is not None:
                 number = before + fault.record * self.order.examples_per_record
                 where = f"{file.path}, record {file.first + fault.record}"
@@ -75,14 +80,21 @@ class FileSource(Source):
             before += file.examples
         return None
 
+    def wrong_record(self, data: bytes, examples: int) -> Optional[str]:
+        """Why a record that is as it was written cannot be one of so many examples; None where it can."""
+        del data, examples
+        return None
+
     def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
         rows = shard.rows(batch_size)
+        self._say_split(shard)
         return rebatched(self.order.chunks(seed=seed, position=position, shard=shard).map(_both), rows)
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
         rows = shard.rows(batch_size)
+        self._say_split(shard)
         return rebatched(self.order.chunks(seed=seed, position=position, shard=shard).map(_examples), rows)
 
     def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
@@ -98,27 +110,55 @@ class FileSource(Source):
             return batches
         return batches.map(as_written(lambda *batch: _strided(batch if len(batch) > 1 else batch[0], shard)))
 
+    def _say_split(self, shard: Shard) -> None:
+        """Says once where hosts cannot have files of their own."""
+        files, hosts = len(self.files), shard.count
+        if self._split_said or hosts == 1:
+            return
+        if self.lanes % hosts:
+            logger.warning(
+                "%d files on %d hosts are split by example: each host reads every record and keeps its own examples, "
+                "since records are read in %d lanes, which %d does not divide",
+                files,
+                hosts,
+                self.lanes,
+                hosts,
+            )
+        elif files < hosts:
+            logger.info("%d files are fewer than the %d hosts: they are split by record", files, hosts)
+        self._split_said = True
+
+    def _damage(self, file: RecordFile) -> Optional["_Damage"]:
+        """The first damaged record of those of a file that are used."""
+        if self.order.compression:
+            return _damage_in_compressed(file, self.order.compression)
+        faults: List[RecordFault] = []
+        used = range(file.first, file.first + file.records)
+        read = 0
+        try:
+            with open_file(file.path) as content:
+                for _, data in read_frames(content, on_fault=faults.append):
+                    number = read + len(faults)
+                    read += 1
+                    if number >= used.stop or any(fault.record in used for fault in faults):
+                        break
+                    left = file.examples - (number - file.first) * self.order.examples_per_record
+                    wrong = self.wrong_record(data, min(left, self.order.examples_per_record))
+                    if wrong is not None and number in used:
+                        return _Damage(number - file.first, wrong, False)
+        except (OSError, UsageError, tf.errors.OpError) as error:
+            return _Damage(0, f"the file cannot be read: {first_line(error)}", True)
+        for fault in faults:
+            if fault.record in used:
+                return _Damage(fault.record - file.first, fault.says, fault.reason != DATA_CHECKSUM)
+        missing = read + len(faults)
+        return _Damage(max(0, missing - file.first), "the file ends before it", True) if missing < used.stop else None
+
 
 class _Damage(NamedTuple):
     record: int  # Counted from the first of the file that is used.
     says: str
     rest: bool  # Nothing behind it can be read.
-
-
-def _damage(file: RecordFile, compression: str) -> Optional[_Damage]:
-    """The first damaged record of those of a file that are used."""
-    if compression:
-        return _damage_in_compressed(file, compression)
-    faults: List[RecordFault] = []
-    used = range(file.first, file.first + file.records)
-    with open_file(file.path) as content:
-        for number, _ in enumerate(read_frames(content, on_fault=faults.append)):
-            if number + len(faults) >= used.stop or any(fault.record in used for fault in faults):
-                break
-    for fault in faults:
-        if fault.record in used:
-            return _Damage(fault.record - file.first, fault.says, fault.reason != DATA_CHECKSUM)
-    return None
 
 
 def _damage_in_compressed(file: RecordFile, compression: str) -> Optional[_Damage]:

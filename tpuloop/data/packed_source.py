@@ -1,6 +1,6 @@
 """Packed records as a source: many fixed-shape examples in a record, as `tpuloop data convert` writes them."""
 
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +55,13 @@ class PackedSource(FileSource):
     @property
     def element_spec(self) -> Dict[str, tf.TensorSpec]:
         return {feature.name: tf.TensorSpec(feature.shape, feature.dtype) for feature in self._features}
+
+    def wrong_record(self, data: bytes, examples: int) -> Optional[str]:
+        expected = examples * example_bytes(self._features)
+        if len(data) == expected:
+            return None
+        names = ", ".join(feature.name for feature in self._features)
+        return f"it has {len(data)} bytes, and {examples} examples of {names} take {expected}"
 
     def _decode(self, records: tf.Tensor, examples: Any) -> Dict[str, tf.Tensor]:
         """The examples of some records, which hold as many each."""
