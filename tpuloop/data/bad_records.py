@@ -6,10 +6,10 @@ So a position means the same in every run over the same files.
 
 import dataclasses
 import logging
-from typing import List, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from tpuloop.data.checks import DataError
-from tpuloop.data.faults import Fault, find_fault
+from tpuloop.data.faults import ERRORS, Fault, find_fault, said
 from tpuloop.data.file_source import FileSource
 from tpuloop.data.lanes import RecordFile
 from tpuloop.data.mapped import Map
@@ -45,40 +45,70 @@ def _without_bad(source: Source, *, most: int) -> Source:
     records = source.stages()[0][1]
     if not isinstance(records, FileSource):
         raise DataError("on_bad_record=skip needs record files: this data has no records to skip")
-    good: List[RecordFile] = []
-    rest: Sequence[RecordFile] = records.files
+    if _first_fault(source) is None:
+        return source
+    files: Sequence[RecordFile] = records.files
     faults: List[Fault] = []
-    lost = 0  # Examples.
+    # Stage by stage: what is wrong for one says nothing of the records before it in the stages behind.
+    for stages in range(1, len(source.stages()) + 1):
+        files = _usable(source, files, stages=stages, faults=faults, most=most)
+    good = _over(source, records.over(files))
+    _say(faults, records.size - good.size, records.size)
+    return good
+
+
+def _usable(
+    source: Source, files: Sequence[RecordFile], *, stages: int, faults: List[Fault], most: int
+) -> List[RecordFile]:
+    """The records of some files that pass the first stages of a source; adds what is wrong with the others.
+
+    Args:
+      stages: how many, of which only the last can fail.
+    """
+    records = source.stages()[0][1]
+    assert isinstance(records, FileSource)
+    good: List[RecordFile] = []
+    rest = [file for file in files if file.records]
     while rest:
-        remaining = _over(source, records.over(rest))
-        fault = find_fault(remaining, lambda stage: stage.numbered_pass(batch_size=_AT_ONCE))
+        fault = _first_fault(_over(source, records.over(rest), stages=stages))
         if fault is None:
-            good.extend(rest)
-            break
+            return [*good, *rest]
         faults.append(fault)
         if len(faults) > most:
             raise DataError(
                 f"more than {most} bad records, the first of them {faults[0]}: mend the files, or raise max_bad_records"
             )
-        before, rest, bad = _cut(rest, fault, records.order.examples_per_record)
+        before, rest = _cut(rest, fault, records.order.examples_per_record)
         good.extend(before)
-        lost += bad
-    _say(faults, lost, records.size)
-    return _over(source, records.over(good)) if faults else source
+    return good
 
 
-def _over(source: Source, records: FileSource) -> Source:
-    """The stages of a source over other records."""
+def _first_fault(source: Source) -> Optional[Fault]:
+    """The first bad record; reads all once, and again only what lies before the bad one."""
+    good = 0
+    try:
+        for _ in source.numbered_pass(batch_size=_AT_ONCE):
+            good += 1
+    except ERRORS as error:
+        fault = find_fault(source, lambda stage: stage.numbered_pass(batch_size=_AT_ONCE).take(good + 1))
+        if fault is None:
+            raise DataError(f"a record cannot be used, and it is not known which: {said(error)}") from error
+        return fault
+    return None
+
+
+def _over(source: Source, records: FileSource, *, stages: Optional[int] = None) -> Source:
+    """The stages of a source, or the first of them, over other records."""
     rebuilt: Source = records
-    for _, stage in source.stages()[1:]:
+    for _, stage in source.stages()[1:stages]:
         if not isinstance(stage, Map):
             raise DataError("on_bad_record=skip needs a source whose stages are functions over records")
         rebuilt = stage.over(rebuilt)
     return rebuilt
 
 
-def _cut(files: Sequence[RecordFile], fault: Fault, per_record: int) -> Tuple[List[RecordFile], List[RecordFile], int]:
-    """What lies before the bad record, what lies behind it, and how many examples are lost."""
+def _cut(files: Sequence[RecordFile], fault: Fault, per_record: int) -> Tuple[List[RecordFile], List[RecordFile]]:
+    """What lies before the bad record, and what lies behind it."""
     before: List[RecordFile] = []
     number = fault.number
     for place, file in enumerate(files):
@@ -94,7 +124,7 @@ def _cut(files: Sequence[RecordFile], fault: Fault, per_record: int) -> Tuple[Li
             file.path, file.records - behind, file.examples - head.examples - bad, first=file.first + behind
         )
         rest = [tail] if tail.records else []
-        return [*before, head], [*rest, *files[place + 1 :]], bad
+        return [*before, head], [*rest, *files[place + 1 :]]
     raise IndexError(fault.number)
 
 

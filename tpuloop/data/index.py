@@ -28,24 +28,27 @@ _WORTH_KEEPING = 2.0  # Seconds.
 _SAID_AFTER = 64  # Files.
 
 
-def counted(files: Sequence[str], *, compression: str = "") -> List[RecordFile]:
+def counted(files: Sequence[str], *, compression: str = "", damaged: bool = False) -> List[RecordFile]:
     """TFRecord files of one example a record with the number of their records.
 
     Args:
       files: local paths or such as gs://BUCKET/FILE.
       compression: "", "GZIP" or "ZLIB".
+      damaged: counts a file up to and with the record that hides the rest of it, which `bad_records` then leaves out.
 
     Raises:
-      DataError: for a file that is missing or no TFRecord file, naming the record.
+      DataError: for a file that is missing or, without `damaged`, no TFRecord file, naming the record.
     """
-    key = hashlib.sha256("\n".join([compression, *map(_identity, files)]).encode()).hexdigest()
+    kind = [compression, "damaged"] if damaged else [compression]
+    key = hashlib.sha256("\n".join([*kind, *map(_identity, files)]).encode()).hexdigest()
     counts = _kept(key)
     if counts is None or len(counts) != len(files):
         if len(files) >= _SAID_AFTER:
             logger.info("counting the records of %d files, once", len(files))
         began = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(_AT_ONCE) as pool:
-            counts = list(pool.map(_count_compressed if compression else _count, files, [compression] * len(files)))
+            count = _count_compressed if compression else _count
+            counts = list(pool.map(lambda path: count(path, compression, damaged), files))
         if time.monotonic() - began > _WORTH_KEEPING:
             _keep(key, counts)
     return [RecordFile(path, count, count) for path, count in zip(files, counts)]
@@ -59,25 +62,43 @@ def _identity(path: str) -> str:
     return f"{path if paths.is_remote(path) else os.path.abspath(path)} {found.length} {found.mtime_nsec}"
 
 
-def _count(path: str, compression: str) -> int:
+def _count(path: str, compression: str, damaged: bool) -> int:
     del compression
     try:
         with open_file(path) as file:
             return count_frames(file)
     except RecordFault as fault:
+        if damaged:
+            return fault.record + 1
         raise DataError(f"{path}, {fault}: make the file anew, or leave it out") from fault
     except (OSError, tf.errors.OpError) as error:
         raise DataError(f"{path} cannot be read: {first_line(error)}") from error
 
 
-def _count_compressed(path: str, compression: str) -> int:
-    dataset = tf.data.TFRecordDataset(path, compression_type=compression).batch(1024)
+def _count_compressed(path: str, compression: str, damaged: bool) -> int:
+    records = tf.data.TFRecordDataset(path, compression_type=compression)
     try:
-        return int(dataset.reduce(tf.constant(0, tf.int64), lambda count, records: count + tf.size(records, tf.int64)))
+        if damaged:
+            return _count_to_damage(records)
+        return int(
+            records.batch(1024).reduce(
+                tf.constant(0, tf.int64), lambda count, records: count + tf.size(records, tf.int64)
+            )
+        )
     except tf.errors.OpError as error:
         raise DataError(f"{path} is not a TFRecord file with the compression {compression}: {first_line(error)}") from (
             error
         )
+
+
+def _count_to_damage(records: tf.data.Dataset) -> int:
+    count = 0
+    try:
+        for _ in records:
+            count += 1
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError):
+        count += 1
+    return count
 
 
 def _cache_file(key: str) -> str:

@@ -147,7 +147,7 @@ def bert(
         def parse(serialized: Any) -> Any:
             return parse_bert(serialized, sequence_length=sequence_length, max_predictions=max_predictions)
 
-        parsed = RecordSource(counted(files)).map_batches(parse, name="parse")
+        parsed = RecordSource(counted(files, damaged=on_bad_record == "skip")).map_batches(parse, name="parse")
         return with_policy(parsed, on_bad_record=on_bad_record, max_bad_records=max_bad_records)
 
     train = source(train_files)

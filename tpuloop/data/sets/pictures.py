@@ -105,7 +105,8 @@ def imagenet(
         raise DataError(f"num_classes must be an integer of at least 1; it is {num_classes!r}")
 
     def files(pattern: str) -> List[RecordFile]:
-        found = [file for file in counted(paths.files_matching(paths.join(path, pattern))) if file.records]
+        all_files = counted(paths.files_matching(paths.join(path, pattern)), damaged=on_bad_record == "skip")
+        found = [file for file in all_files if file.records]
         if not found:
             raise DataError(f"the files {paths.join(path, pattern)} hold no records")
         return found
