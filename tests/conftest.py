@@ -20,6 +20,8 @@ MOST_REPLICAS = 8
 def pytest_configure():
     # Whatever is left in temporary files goes at the end; AutoGraph leaves some of every process that is killed.
     os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="tpuloop-tests-")
+    # Not the user's: what is counted here is of no use to him.
+    os.environ["XDG_CACHE_HOME"] = os.path.join(tempfile.tempdir, "cache")
     atexit.register(shutil.rmtree, tempfile.tempdir, ignore_errors=True)
     # A shell hides these from what it runs in the background, and processes hand that down to the ones they start.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -185,7 +185,7 @@ import ml_collections
 def get_config():
     return ml_collections.ConfigDict(dict(
         data=dict(name="records", path={path!r}), model=dict(name="mlp", hidden=(4,)),
-        steps=30, global_batch=8, eval_every=30, steps_per_loop=10,
+        steps=30, global_batch=8, steps_per_loop=10,
     ))
 """
 

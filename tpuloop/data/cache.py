@@ -17,7 +17,8 @@ logger = logging.getLogger("tpuloop")
 
 _BATCH = 1024
 _SAMPLED_BATCHES = 4  # For what has no fixed size.
-_SHARE = 0.6  # Of the memory that is free; the rest is for the model, and for what is held twice while it is read.
+_SHARE = 0.4  # Of the memory that is free: examples are held twice while they are joined; the rest is for the model.
+_STRING_OBJECT = 64  # Bytes of a string beside its own.
 
 
 def in_memory(source: Source) -> ArraySource:
@@ -59,7 +60,9 @@ def _string_bytes(source: Source) -> float:
     for batch in itertools.islice(source.one_pass(batch_size=_BATCH), _SAMPLED_BATCHES):
         leaves = tf.nest.flatten(batch)
         rows += int(tf.shape(leaves[0])[0])
-        total += sum(int(tf.reduce_sum(tf.strings.length(leaf))) for leaf in leaves if leaf.dtype == tf.string)
+        for leaf in leaves:
+            if leaf.dtype == tf.string:
+                total += int(tf.reduce_sum(tf.strings.length(leaf))) + _STRING_OBJECT * leaf.shape.num_elements()
     return total / max(1, rows)
 
 

@@ -110,7 +110,8 @@ def _kept(key: str) -> Optional[List[int]]:
     try:
         with open(_cache_file(key), encoding="utf-8") as file:
             kept: Dict[str, List[int]] = json.load(file)
-        return kept["counts"]
+        counts = kept["counts"]
+        return counts if all(isinstance(count, int) and count >= 0 for count in counts) else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

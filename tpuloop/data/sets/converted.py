@@ -81,10 +81,11 @@ def records(
         return found if pair is None else found.map_batches(lambda batch: _scaled(pair(batch)), name="pair")
 
     to_train = source(train)
-    held = "none held out" if held_out is None else f"{manifest.examples(held_out):,} held out"
+    to_hold_out = None if held_out is None else source(held_out)
+    held = "none held out" if to_hold_out is None else f"{to_hold_out.size:,} held out"
     return DataSets(
         train=to_train,
-        evaluation=None if held_out is None else source(held_out),
+        evaluation=to_hold_out,
         model_arguments=_model_arguments(manifest, to_train, num_classes),
         description=f"{to_train.size:,} examples to train on, {held}",
     )
