@@ -18,7 +18,8 @@ def stream(source, batches, *, batch_size=40, **more):
     return np.concatenate([batch.numpy() for batch in source.batches(batch_size=batch_size, **more).take(batches)])
 
 
-def test_shares_are_exact_in_every_round_and_each_source_has_its_epochs(files):
+def test_shares_are_exact_in_every_round_and_each_source_has_its_epochs(files, caplog):
+    caplog.set_level("INFO", "tpuloop")
     records = files.records([50, 20]).map_batches(lambda batch: tf.strings.to_number(batch, tf.int64))
     source = MixtureSource([of_numbers(1000, 300), records], weights=[3, 1])
     assert source.size == 370 and source.shares == (768, 256)
@@ -37,6 +38,7 @@ def test_shares_are_exact_in_every_round_and_each_source_has_its_epochs(files):
     for host in range(2):
         half = stream(source, 30, seed=4, position=80, shard=Shard(host, 2))
         np.testing.assert_array_equal(half, got[80:1280][host::2])
+    assert caplog.messages == ["a mixture on 2 hosts is split by example: each host reads all of its sources"]
     assert np.any(stream(source, 2, seed=5) != got[:80])
 
 

@@ -1,5 +1,6 @@
 """Several sources in one stream, by weights."""
 
+import logging
 import math
 from typing import Any, List, Sequence, Tuple
 
@@ -13,6 +14,8 @@ from tpuloop.data.order import window_orders
 from tpuloop.data.rebatch import rebatched
 from tpuloop.data.shard import WHOLE, Shard
 from tpuloop.data.source import Origin, Source
+
+logger = logging.getLogger("tpuloop")
 
 _FINEST = 1000  # Weights are fractions of at most so many parts.
 _ROUND = 1024  # About how many examples are shuffled with each other.
@@ -46,6 +49,7 @@ class MixtureSource(Source):
                 raise DataError(f"source {number} of a mixture gives {spec}, and source 0 gives {specs[0]}")
         self._shares = _shares(weights)
         self._sizes = [source.size for source in self._sources]
+        self._split_said = False
 
     @property
     def size(self) -> int:
@@ -64,6 +68,9 @@ class MixtureSource(Source):
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
         shard.rows(batch_size)
+        if shard.count > 1 and not self._split_said:
+            self._split_said = True
+            logger.info("a mixture on %d hosts is split by example: each host reads all of its sources", shard.count)
         length = sum(self._shares)
         begun, entered = divmod(position, length)
         streams = [
