@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tpuloop.data.arrays import ArraySource, epoch_orders, is_arrays, without_none
+from tpuloop.data.arrays import ArraySource, is_arrays, without_none
+from tpuloop.data.order import epoch_orders
 from tpuloop.data.source import as_source
 
 

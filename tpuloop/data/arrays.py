@@ -1,13 +1,15 @@
 """Arrays in memory as a source."""
 
-from typing import Any, Optional
+from typing import Any, Callable, Optional, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
-from tpuloop.data.source import Source
+from tpuloop.data.order import epoch_orders
+from tpuloop.data.shard import WHOLE, Shard
+from tpuloop.data.source import Origin, Source
 
 _ROWS_AT_ONCE = 1024
 
@@ -59,18 +61,42 @@ class ArraySource(Source):
             lambda array: tf.TensorSpec(array.shape[1:], tf.as_dtype(array.dtype)), self._arrays
         )
 
-    def batches(self, *, batch_size: int, seed: int, position: int = 0) -> tf.data.Dataset:
+    def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
+        pick, together = self._pick(batch_size, shard)
+        indices = self._indices(seed=seed, position=position, count=together * batch_size)
+        return indices.map(pick, num_parallel_calls=2).unbatch()
+
+    def numbered_batches(
+        self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
+    ) -> tf.data.Dataset:
+        pick, together = self._pick(batch_size, shard)
+        count = together * batch_size
+
+        @as_written
+        def with_origin(start: tf.Tensor, indices: tf.Tensor) -> Any:
+            def own(rows: tf.Tensor) -> tf.Tensor:
+                return tf.reshape(rows, [together, batch_size])[:, shard.index :: shard.count]
+
+            epochs = (start + tf.range(count, dtype=tf.int64)) // self._size
+            return pick(indices), Origin(own(epochs), own(tf.cast(indices, tf.int64)))
+
+        starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, count)
+        indices = self._indices(seed=seed, position=position, count=count)
+        return tf.data.Dataset.zip((starts, indices)).map(with_origin, num_parallel_calls=2).unbatch()
+
+    def _pick(self, batch_size: int, shard: Shard) -> Tuple[Callable[[tf.Tensor], Any], int]:
+        """The rows of several global batches by their indices, and of how many batches."""
+        shard.rows(batch_size)
         arrays = self._tensors()
         # A pipeline pays per operation, not per byte: several small batches are picked at once and then told apart.
         together = max(1, _ROWS_AT_ONCE // batch_size)
 
         @as_written
         def pick(indices: tf.Tensor) -> Any:
-            indices = tf.reshape(indices, [together, batch_size])
+            indices = tf.reshape(indices, [together, batch_size])[:, shard.index :: shard.count]
             return tf.nest.map_structure(lambda array: tf.gather(array, indices), arrays)
 
-        indices = self._indices(seed=seed, position=position, count=together * batch_size)
-        return indices.map(pick, num_parallel_calls=2).unbatch()
+        return pick, together
 
     def _indices(self, *, seed: int, position: int, count: int) -> tf.data.Dataset:
         """The endless stream of indices from `position` on, `count` at a time."""
@@ -92,8 +118,15 @@ class ArraySource(Source):
         starts = tf.data.Dataset.range(position, np.iinfo(np.int64).max, stretch)
         return starts.map(of_stretch).prefetch(1).unbatch()
 
-    def one_pass(self, *, batch_size: int) -> tf.data.Dataset:
-        return tf.data.Dataset.from_tensor_slices(self._tensors()).batch(batch_size)
+    def one_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        shard.rows(batch_size)
+        rows = tf.nest.map_structure(lambda array: array[shard.index :: shard.count], self._tensors())
+        return tf.data.Dataset.from_tensor_slices(rows).batch(batch_size // shard.count)
+
+    def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
+        numbers = tf.data.Dataset.range(shard.index, self._size, shard.count).batch(batch_size // shard.count)
+        origins = numbers.map(as_written(lambda number: Origin(tf.zeros_like(number), number)))
+        return tf.data.Dataset.zip((self.one_pass(batch_size=batch_size, shard=shard), origins))
 
     def _tensors(self) -> Any:
         if self._made is None:
@@ -103,44 +136,6 @@ class ArraySource(Source):
             # They show the tensors' own memory, so that nothing is held twice.
             self._arrays = tf.nest.map_structure(np.asarray, self._made)
         return self._made
-
-
-def epoch_orders(epochs: tf.Tensor, *, seed: int, size: int) -> tf.Tensor:
-    """The order of each epoch, a permutation of 0 to size - 1; int32 of shape [epochs, size].
-
-    Every index is ranked by a hash of (seed, epoch, index) in integer arithmetic, the same on every machine. Not
-    `index_shuffle`: it takes ten times as long for a whole epoch, and its 4 rounds are too few: in 2.9.3 the first
-    epoch of seed 0 kept the stored order of 1000 examples to a correlation of 0.4.
-    """
-    of_epoch = _mixed(tf.cast(epochs, tf.uint64) + _uint64(_mixed_int(seed)))
-    of_index = _mixed(tf.range(size, dtype=tf.int64))
-    ranks = _mixed(tf.bitwise.bitwise_xor(of_epoch[:, tf.newaxis], of_index[tf.newaxis, :]))
-    return tf.argsort(tf.bitcast(ranks, tf.int64), axis=-1)
-
-
-# SplitMix64, whose finishing step spreads every bit of a counter over all bits (Steele, Lea, Flood 2014).
-_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-
-
-def _uint64(value: int) -> tf.Tensor:
-    return tf.constant(value % 2**64, tf.uint64)
-
-
-def _mixed(counter: tf.Tensor) -> tf.Tensor:
-    def folded(value: tf.Tensor, bits: int) -> tf.Tensor:
-        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, _uint64(bits)))
-
-    value = (tf.cast(counter, tf.uint64) + _uint64(1)) * _uint64(_STEP)
-    value = folded(value, 30) * _uint64(_FIRST)
-    return folded(folded(value, 27) * _uint64(_SECOND), 31)
-
-
-def _mixed_int(counter: int) -> int:
-    """`_mixed` of a Python integer."""
-    value = (counter + 1) * _STEP % 2**64
-    value = (value ^ value >> 30) * _FIRST % 2**64
-    value = (value ^ value >> 27) * _SECOND % 2**64
-    return value ^ value >> 31
 
 
 def is_arrays(data: Any) -> bool:

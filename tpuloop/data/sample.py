@@ -1,40 +1,13 @@
-"""Data sets by name, among them small real ones that need no download."""
+"""The digits that ship with the package."""
 
-import dataclasses
 import os
-from typing import Any, Callable, Dict, Mapping, Tuple
+from typing import Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
-from tpuloop.data.source import Source
-
-
-@dataclasses.dataclass(frozen=True)
-class DataSets:
-    """What a run trains and is judged on.
-
-    Attributes:
-      train: a source, arrays, a `tf.data.Dataset` of global batches, or a function that returns one of these.
-      evaluation: likewise, held out; None for a run without evaluation.
-      model_arguments: what a model must know of the data, as keyword arguments of its builder.
-      description: for the start of a run, such as "1,437 examples to train on, 360 held out".
-    """
-
-    train: Any
-    evaluation: Any = None
-    model_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    description: str = ""
-
-    def resolved(self) -> "DataSets":
-        """The same with functions called, so that what they return is known."""
-        train, evaluation = (_called(data) for data in (self.train, self.evaluation))
-        return dataclasses.replace(self, train=train, evaluation=evaluation)
-
-
-def _called(data: Any) -> Any:
-    return data() if callable(data) and not isinstance(data, (tf.data.Dataset, Source)) else data
+from tpuloop.data.data_sets import DataSets
 
 
 def digits() -> DataSets:
@@ -66,6 +39,3 @@ def _untuned() -> tf.data.Options:
     options = tf.data.Options()
     options.autotune.enabled = False
     return options
-
-
-DATA_SETS: Dict[str, Callable[[], DataSets]] = {"digits": digits}

@@ -21,7 +21,7 @@ from tpuloop.errors import UsageError
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
 
-SUMMARY = "converts CSV, .npz, folders of images and TFRecords into sharded record files with a manifest"
+SUMMARY = "converts CSV, .npz, text, folders of images and TFRecords into sharded record files with a manifest"
 POSITIONAL = "INPUT"
 
 _SHARED = ("label", "drop")  # Flags that several kinds take.

@@ -149,6 +149,8 @@ class Conversion:
             finally:
                 remove_unfinished(self._folder)
             written = self._manifest([done[job.index] for job in self._jobs])
+            for name, data in self._data.contents.files.items():
+                files.write_atomically(files.join(self._folder, name), data)
             written.save(self._folder)
             journal.close_for_good()
         return written
