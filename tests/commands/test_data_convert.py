@@ -148,6 +148,8 @@ WRONG = [
     (["t.csv"], "--out is missing: give a folder to write into"),
     (["t.csv", "--out=o", "--lable=y"], "there is no flag --lable; did you mean 'label'?"),
     (["absent.csv", "--out=o"], "absent.csv: there is no such file"),
+    (["absent.tfrecord", "--out=o"], "absent.tfrecord: there is no such file"),
+    (["full", "--out=o", "--format=csv"], "full is a folder: give files, as with full/*"),
     (["t.xyz", "--out=o"], "t.xyz: what it holds cannot be told by its name 't.xyz': give --format, one of csv, npz, "),
     (["t.csv", "a.npz", "--out=o"], "t.csv is csv and a.npz is npz: convert one kind at a time, or give --format"),
     (["t.csv", "--out=o", "--format=cvs"], "--format 'cvs' is unknown: use one of csv, npz, images, tfrecord"),

@@ -14,7 +14,6 @@ from tpuloop.commands.program import DONE, STOPPED, CommandFailed
 from tpuloop.data.convert.conversion import Conversion, Layout, Stopped, check_folder
 from tpuloop.data.convert.input_kind import InputKind
 from tpuloop.data.convert.kinds import all_kinds, kind_of
-from tpuloop.data.convert.shard_writer import CannotWrite
 from tpuloop.data.convert.workers import WorkerDied
 from tpuloop.data.records import files
 from tpuloop.data.records.manifest import Manifest
@@ -89,7 +88,7 @@ def run(paths: Sequence[str]) -> int:
     except Stopped:
         logger.info("stopped by %s; the same command goes on from here", stop.by)
         return STOPPED
-    except (CannotWrite, WorkerDied) as error:
+    except (OSError, WorkerDied) as error:  # CannotWrite, the journal's disk, a file of the input that went away.
         raise CommandFailed(f"{error}; what is finished counts, and the same command goes on from there") from error
     print(f"wrote {_summary(written)}")
     return DONE
