@@ -150,7 +150,7 @@ class Conversion:
         except OSError as error:
             raise UsageError(f"--out={self._folder} cannot be made: {error.strerror or error}") from error
         with Journal(folder=self._folder, identity={"version": tpuloop.__version__, **self._made}) as journal:
-            remove_unfinished(self._folder)
+            remove_unfinished(self._folder)  # A full disk needs the room.
             done = journal.finished()
             try:
                 self._convert_rest(journal, done)
