@@ -24,9 +24,14 @@ def opened_input(path: str) -> Any:
 
 
 def fingerprint(paths: Sequence[str]) -> Dict[str, Any]:
-    """Plain data that changes when files do: their names, sizes and, of local ones, times of the last change."""
+    """Plain data that changes when files do: their names, sizes and, of local ones, times of the last change.
+
+    Raises:
+      UsageError: where one cannot be looked at.
+    """
     listed = []
     for path in paths:
+        opened_input(path).close()
         entry: Dict[str, Any] = {"file": path, "bytes": files.size_of(path)}
         if not files.is_remote(path):
             entry["changed"] = os.stat(path).st_mtime_ns

@@ -78,13 +78,17 @@ class Workers:
         self._workers: Dict[Any, Any] = {}  # Connections and their processes.
         self._busy: Dict[Any, int] = {}  # Connections and the jobs at work.
         context = multiprocessing.get_context("spawn")
-        with _signals_blocked():
-            for _ in range(min(count, len(jobs))):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, work, setting), daemon=True)
-                process.start()
-                theirs.close()
-                self._workers[ours] = process
+        try:
+            with _signals_blocked():
+                for _ in range(min(count, len(jobs))):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_serve, args=(theirs, work, setting), daemon=True)
+                    process.start()
+                    theirs.close()
+                    self._workers[ours] = process
+        except BaseException:  # Such as what a signal's handler raises, which waited until now.
+            self.__exit__()
+            raise
 
     def __enter__(self) -> "Workers":
         return self
