@@ -15,9 +15,9 @@ from tpuloop.data.convert.conversion import Conversion, Layout, Stopped, check_f
 from tpuloop.data.convert.input_kind import InputKind
 from tpuloop.data.convert.kinds import all_kinds, kind_of
 from tpuloop.data.convert.workers import WorkerDied
-from tpuloop.data.records import files
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.errors import UsageError
+from tpuloop.paths import join
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -146,7 +146,7 @@ def _summary(manifest: Manifest) -> str:
         parts.append(f"{manifest.examples(split):,} examples ({split}, {_counted(len(shards), 'file')})")
     left_out = manifest.made.get("left_out")
     more = f"; {left_out} left out" if left_out else ""
-    return f"{' and '.join(parts)} to {files.join(FLAGS.out, '')}{more}"
+    return f"{' and '.join(parts)} to {join(FLAGS.out, '')}{more}"
 
 
 def _counted(count: int, what: str) -> str:

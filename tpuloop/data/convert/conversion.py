@@ -16,6 +16,7 @@ from tpuloop.data.convert.shard_writer import ShardWriter, remove_unfinished
 from tpuloop.data.records import files, manifest, packing
 from tpuloop.data.records.manifest import Manifest, ShardFile
 from tpuloop.errors import UsageError
+from tpuloop.paths import join
 
 _NOTES = 10  # Bad units that are each told of; the rest are counted.
 
@@ -127,7 +128,7 @@ class Conversion:
         Raises:
           UsageError: where another one is.
         """
-        if not files.exists(files.join(self._folder, manifest.FILE_NAME)):
+        if not files.exists(join(self._folder, manifest.FILE_NAME)):
             return None
         done = Manifest.load(self._folder)
         ours = {name: self._made[name] for name in ("input", "options")}
@@ -158,7 +159,7 @@ class Conversion:
                 remove_unfinished(self._folder)
             written = self._manifest([done[job.index] for job in self._jobs])
             for name, data in self._data.contents.files.items():
-                files.write_atomically(files.join(self._folder, name), data)
+                files.write_atomically(join(self._folder, name), data)
             written.save(self._folder)
             journal.close_for_good()
         return written

@@ -8,16 +8,7 @@ from typing import Any, Iterator, List
 
 from tpuloop import gcs_plugin
 from tpuloop.errors import first_line
-
-
-def is_remote(path: str) -> bool:
-    """Whether only TensorFlow's file systems can reach the path."""
-    return "://" in path
-
-
-def join(folder: str, name: str) -> str:
-    """The path of a file in a folder."""
-    return os.path.join(folder, name)
+from tpuloop.paths import is_remote, normalised
 
 
 def open_file(path: str, mode: str = "rb") -> Any:
@@ -26,7 +17,7 @@ def open_file(path: str, mode: str = "rb") -> Any:
     Raises:
       OSError: where it cannot be opened; and later where it cannot be read or written, a remote one as well.
     """
-    return _RemoteFile(path, mode) if is_remote(path) else open(path, mode)
+    return _RemoteFile(normalised(path), mode) if is_remote(path) else open(path, mode)
 
 
 def read_file(path: str) -> bytes:
@@ -157,7 +148,7 @@ class _RemoteFile:
 def _remote(name: str, path: str) -> Any:
     """A function of TensorFlow's on a path."""
     with _as_os_errors(path):
-        return getattr(_gfile(), name)(path)
+        return getattr(_gfile(), name)(normalised(path))
 
 
 @contextlib.contextmanager

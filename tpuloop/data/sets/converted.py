@@ -28,7 +28,7 @@ def records(
     mask_rate: float = 0.15,
     max_predictions: Optional[int] = None,
     size: int = 224,
-    augment: str = "crop",
+    augment: Optional[str] = "crop",
     dtype: str = "float32",
     cache: bool = False,
     on_bad_record: str = "fail",
