@@ -204,7 +204,7 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(tpuloop, table, whole, t
     assert workers
     (os.killpg if to_group else os.kill)(started.process.pid, number)
     status, out, err = started.end()
-    assert (status, out) == (75, "")
+    assert (status, out) == (75, ""), err
     assert err.splitlines()[-1] == f"stopped by {number.name}; the same command goes on from here"
     assert "Traceback" not in err
     assert not any(os.path.exists(f"/proc/{worker}") for worker in workers)

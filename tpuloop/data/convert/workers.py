@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.resource_tracker
 import signal
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -170,6 +171,7 @@ def _serve(connection: Any, work: Work, setting: Any) -> None:
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
     """A process started meanwhile is not interrupted before it can ignore these signals."""
+    multiprocessing.resource_tracker.ensure_running()  # Else the first process starts it, which unblocks them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_OURS)
     try:
         yield
