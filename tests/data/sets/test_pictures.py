@@ -159,7 +159,7 @@ def test_nothing_held_out(tmp_path, pictures):
     [
         ({"size": 0}, "size must be an integer of at least 1; it is 0"),
         ({"size": "224"}, "size must be an integer of at least 1; it is '224'"),
-        ({"augment": "rotate"}, "augment must be one of crop, shift, none; it is 'rotate'"),
+        ({"augment": "rotate"}, "augment must be one of crop, shift, None; it is 'rotate'"),
         ({"dtype": "float16"}, "dtype must be one of float32, bfloat16; it is 'float16'"),
         ({"held_out": 1.0}, "held_out must be a share of at least 0 and below 1; it is 1.0"),
         ({"held_out": 0.9999}, "nothing is left to train on of 60 pictures with held_out=0.9999: give more"),
