@@ -14,7 +14,7 @@ from tpuloop.data.convert.csv_rows import MAX_ROW_BYTES, Block
 from tpuloop.data.records.manifest import Feature
 
 _SHOWN = 40  # Characters of a value in a message.
-_EXACT = 2**53  # A float64 is exact up to there.
+_EXACT = 2**53  # A float64 below it is as exact as its text.
 
 
 class Parser:
@@ -225,7 +225,7 @@ def _stored(values: np.ndarray, feature: Feature) -> np.ndarray:
             raise ValueError("not finite")
         return stored
     if values.dtype.kind == "f":
-        if not (np.abs(values) <= _EXACT).all() or (values != np.floor(values)).any():
+        if not (np.abs(values) < _EXACT).all() or (values != np.floor(values)).any():
             raise ValueError("not whole")
         values = values.astype(np.int64)
     low, high = limits(feature.dtype)
@@ -251,7 +251,7 @@ def _wrong_field(text: str, feature: Feature) -> Optional[str]:
         whole = int("no" if "_" in text else text)
     except ValueError:
         value = as_number(text)
-        if value is None or not (abs(value) <= _EXACT and value == int(value)):
+        if value is None or not (abs(value) < _EXACT and value == int(value)):
             return f"{_shown(text)} is no whole number"
         whole = int(value)
     return None if low <= whole <= high else f"{_shown(text)} does not fit {feature.dtype} ({low} to {high})"
