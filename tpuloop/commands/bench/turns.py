@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Callable, Optional
+from typing import Callable, Dict, List, Mapping, Optional
 
 # Called by the work at the end of a slice; returns the steps of the next one, or 0 if there is none.
 Pause = Callable[[], int]
@@ -61,3 +61,38 @@ class Lane:
         self._go.acquire()
         self._started = time.perf_counter()
         return self._steps
+
+
+def steps_of_a_slice(lane: Lane, *, seconds: float, together: int) -> int:
+    """The steps that take about so many seconds, a multiple of `together`."""
+    fastest = min(lane.slice(together) for _ in range(2))
+    return together * max(1, round(seconds / fastest))
+
+
+def take_turns(
+    lanes: Mapping[str, Lane],
+    *,
+    steps: Mapping[str, int],
+    repeats: int,
+    rest: Callable[[], None],
+    untimed: Optional[Mapping[str, int]] = None,
+) -> Dict[str, List[float]]:
+    """Runs every lane for a slice, one after the other, `repeats` times over.
+
+    Args:
+      steps: of a slice.
+      rest: called before each slice.
+      untimed: steps before each slice that do not count, for what a lane has made in advance while others ran.
+
+    Returns:
+      For each lane the seconds of a step in each repeat.
+    """
+    times: Dict[str, List[float]] = {name: [] for name in lanes}
+    for repeat in range(repeats):
+        # Back and forth, so that nobody always comes after the same one, whose data may still be read ahead.
+        for name in list(lanes)[:: -1 if repeat % 2 else 1]:
+            rest()
+            if untimed is not None:
+                lanes[name].slice(untimed[name])
+            times[name].append(lanes[name].slice(steps[name]) / steps[name])
+    return times
