@@ -81,7 +81,7 @@ def test_data_sets_or_a_pair_or_functions_of_them():
             assemble.as_data_sets(wrong, what="data()")
 
 
-@pytest.mark.parametrize("name", sorted(DATA_SETS))
+@pytest.mark.parametrize("name", sorted(set(DATA_SETS) - {"pydoc"}))  # Text is no input of the models there are.
 def test_each_data_set_fits_each_model_of_its_task(name, runtimes):
     data = assemble.load_data(make_recipe({"data": {"name": name}}))
     model = assemble.build_model(Recipe(), data, runtimes(1))

@@ -1,6 +1,6 @@
 """What `tpuloop data convert` wrote, as sources."""
 
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -58,16 +58,14 @@ def features_and_label(manifest: Manifest) -> Optional[Callable[[Mapping[str, An
     return pair
 
 
-def _parser(features: Any) -> Callable[[tf.Tensor], Dict[str, tf.Tensor]]:
+def _parser(features: Sequence[Feature]) -> Callable[[tf.Tensor], Dict[str, Any]]:
     """Parses a batch of serialized examples with the features of a manifest."""
     spec = {feature.name: _parse_spec(feature) for feature in features}
 
-    def parse(serialized: tf.Tensor) -> Dict[str, tf.Tensor]:
+    def parse(serialized: tf.Tensor) -> Dict[str, Any]:
         parsed = tf.io.parse_example(serialized, spec)
-        return {
-            feature.name: parsed[feature.name] if feature.dtype == "bytes" else tf.cast(parsed[feature.name], feature.dtype)
-            for feature in features
-        }
+        numbers = [feature for feature in features if feature.dtype != "bytes"]
+        return {**parsed, **{feature.name: tf.cast(parsed[feature.name], feature.dtype) for feature in numbers}}
 
     return parse
 

@@ -66,6 +66,12 @@ class RecordOrder:
       shuffle: False keeps the stored order.
       decode: makes examples of records.
       compression: "", "GZIP" or "ZLIB".
+
+    Attributes:
+      files: those that hold records.
+      examples_per_record: as above.
+      size: examples in all files.
+      compression: as above.
     """
 
     def __init__(
@@ -79,12 +85,13 @@ class RecordOrder:
         compression: str = "",
     ):
         files = [file for file in files if file.records]
+        self.files = tuple(files)
+        self.examples_per_record = examples_per_record
         self._paths = [file.path for file in files]
         self._first = np.array([file.first for file in files], np.int64)
-        self._per_record = examples_per_record
         self._decode = decode
         self._shuffle = shuffle
-        self._compression = compression
+        self.compression = compression
         examples = np.array([file.examples for file in files], np.int64)
         # Full records of each file; and the examples of its short one, where there is one.
         self._full = examples // examples_per_record
@@ -114,7 +121,7 @@ class RecordOrder:
 
     def stored(self) -> tf.data.Dataset:
         """All `Rows` once, in their stored order."""
-        full, per_record = tf.constant(self._full), self._per_record
+        full, per_record = tf.constant(self._full), self.examples_per_record
         bases = tf.constant(self._example_base)
         together = max(1, _EXAMPLES_AT_ONCE // per_record)
 
@@ -156,7 +163,7 @@ class RecordOrder:
         @as_written
         def short(file: tf.Tensor) -> tf.data.Dataset:
             count, before = tf.gather(counts, file), tf.gather(full, file)
-            first = tf.gather(bases, file) + before * self._per_record
+            first = tf.gather(bases, file) + before * self.examples_per_record
             numbers = tf.range(first, first + count)
             record = self._read(file, before).take(1).batch(1)
             return record.map(as_written(lambda record: (file, self._decode(record, count), numbers)))
@@ -166,7 +173,7 @@ class RecordOrder:
     def _read(self, file: tf.Tensor, skip: Any) -> tf.data.Dataset:
         """The records of a file from one on."""
         path = tf.gather(tf.constant(self._paths), file)
-        dataset = tf.data.TFRecordDataset(path, compression_type=self._compression or None)
+        dataset = tf.data.TFRecordDataset(path, compression_type=self.compression or None)
         return dataset.skip(tf.gather(tf.constant(self._first), file) + skip if self._first.any() else skip)
 
 
@@ -195,8 +202,8 @@ class _Epoch:
 
     def chunks(self) -> tf.data.Dataset:
         whole = self._whole
-        window_examples = whole._lanes * whole._window * whole._per_record
-        main = whole._lanes * whole._per_lane * whole._per_record
+        window_examples = whole._lanes * whole._window * whole.examples_per_record
+        main = whole._lanes * whole._per_lane * whole.examples_per_record
         chunks = None
         if main:
             first = tf.minimum(self._entry, main) // window_examples
@@ -221,7 +228,7 @@ class _Epoch:
         def lane_from(lane: tf.Tensor) -> tf.data.Dataset:
             begin = self._begin + lane * whole._per_lane + skipped
             records = self._stretch(begin, whole._per_lane - skipped).batch(whole._window)
-            return records.map(as_written(lambda records: whole._decode(records, whole._per_record)))
+            return records.map(as_written(lambda records: whole._decode(records, whole.examples_per_record)))
 
         def numbered(number: tf.Tensor, examples: Any) -> Any:
             return number, lanes, examples
@@ -254,8 +261,8 @@ class _Epoch:
         places = tf.reshape(places, tf.shape(records))
         starts = tf.gather(self._ends, places) - tf.gather(self._counts, places)
         base = tf.gather(tf.constant(whole._example_base), tf.gather(self._ring, places))
-        inside = tf.range(whole._per_record, dtype=tf.int64)
-        return tf.expand_dims(base + (records - starts) * whole._per_record, -1) + inside
+        inside = tf.range(whole.examples_per_record, dtype=tf.int64)
+        return tf.expand_dims(base + (records - starts) * whole.examples_per_record, -1) + inside
 
     def _shuffled(self, window: tf.Tensor, lanes: tf.Tensor, examples: Any) -> Rows:
         """The rows of the host of one window from the entry on, in order."""
@@ -263,7 +270,7 @@ class _Epoch:
         leaves = tf.nest.flatten(examples)
         size, read = tf.shape(leaves[0])[1], tf.shape(lanes)[0]
         # [lanes, records, per record], as the examples lie in the window.
-        in_lane = window * whole._window + tf.range(tf.cast(size // whole._per_record, tf.int64))
+        in_lane = window * whole._window + tf.range(tf.cast(size // whole.examples_per_record, tf.int64))
         records = tf.expand_dims(self._begin + lanes * whole._per_lane, 1) + in_lane
         numbers = tf.reshape(self._numbers(records), [-1])
         if whole._shuffle:
@@ -272,7 +279,7 @@ class _Epoch:
             taken = tf.tile([tf.range(size)], [read, 1])
         # The lanes in turn: place p of the window is number p // lanes of lane p % lanes.
         taken = tf.reshape(tf.transpose(taken + tf.expand_dims(tf.range(read) * size, 1)), [-1])
-        start = window * (whole._lanes * whole._window * whole._per_record)
+        start = window * (whole._lanes * whole._window * whole.examples_per_record)
         turns = start + whole._lanes * tf.range(tf.cast(size, tf.int64))
         places = tf.reshape(tf.expand_dims(turns, 1) + lanes, [-1])
         return self._own(places, taken, _flat(examples), numbers)
@@ -294,7 +301,7 @@ class _Epoch:
             begin = self._begin + whole._lanes * whole._per_lane
             numbers = tf.reshape(self._numbers(begin + tf.range(rest, dtype=tf.int64)), [-1])
             records = self._stretch(begin, tf.constant(rest, tf.int64)).batch(rest)
-            decoded = records.map(as_written(lambda records: whole._decode(records, whole._per_record)))
+            decoded = records.map(as_written(lambda records: whole._decode(records, whole.examples_per_record)))
             parts.append(tf.data.Dataset.zip((decoded, tf.data.Dataset.from_tensors(numbers))))
         shorts = np.flatnonzero(whole._short)
         if len(shorts):

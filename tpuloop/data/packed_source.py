@@ -8,6 +8,7 @@ import tensorflow as tf
 from tpuloop.data.file_source import FileSource
 from tpuloop.data.lanes import RecordFile, RecordOrder
 from tpuloop.data.records.manifest import Feature
+from tpuloop.data.records.packing import example_bytes
 
 _WINDOW = 32768
 
@@ -36,11 +37,20 @@ class PackedSource(FileSource):
         shuffle: bool = True,
     ):
         self._features = tuple(features)
+        self._arguments: Dict[str, Any] = {
+            "features": self._features,
+            "examples_per_record": examples_per_record,
+            "window": window,
+            "shuffle": shuffle,
+        }
         super().__init__(
             RecordOrder(
                 files, examples_per_record=examples_per_record, window=window, shuffle=shuffle, decode=self._decode
             )
         )
+
+    def over(self, files: Sequence[RecordFile]) -> "PackedSource":
+        return PackedSource(files, **self._arguments)
 
     @property
     def element_spec(self) -> Dict[str, tf.TensorSpec]:
@@ -49,14 +59,9 @@ class PackedSource(FileSource):
     def _decode(self, records: tf.Tensor, examples: Any) -> Dict[str, tf.Tensor]:
         """The examples of some records, which hold as many each."""
         content = tf.io.decode_raw(records, tf.uint8)
-        lengths = np.array([_bytes(feature) for feature in self._features], np.int64) * examples
+        lengths = np.array([example_bytes([feature]) for feature in self._features], np.int64) * examples
         parts = tf.split(content, lengths, axis=1)
         return {feature.name: _typed(part, feature) for feature, part in zip(self._features, parts)}
-
-
-def _bytes(feature: Feature) -> int:
-    """Of one example's value."""
-    return int(np.prod(feature.shape)) * np.dtype(feature.dtype).itemsize
 
 
 def _typed(content: tf.Tensor, feature: Feature) -> tf.Tensor:

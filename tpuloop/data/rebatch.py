@@ -44,9 +44,7 @@ def _cut(batch_size: int) -> Any:
     def cut(rest: Any, chunk: Any) -> Tuple[Any, Any]:
         rows = tf.nest.map_structure(lambda *parts: tf.concat(parts, axis=0), rest, chunk)
         full = tf.shape(tf.nest.flatten(rows)[0])[0] // batch_size * batch_size
-        batches = tf.nest.map_structure(
-            lambda leaf: tf.reshape(leaf[:full], [-1, batch_size, *leaf.shape[1:]]), rows
-        )
+        batches = tf.nest.map_structure(lambda leaf: tf.reshape(leaf[:full], [-1, batch_size, *leaf.shape[1:]]), rows)
         return tf.nest.map_structure(lambda leaf: leaf[full:], rows), batches
 
     return cut

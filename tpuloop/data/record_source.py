@@ -1,6 +1,6 @@
 """TFRecords of one example each as a source of serialized examples: any existing files."""
 
-from typing import Any, Sequence
+from typing import Any, Dict, Optional, Sequence
 
 import tensorflow as tf
 
@@ -28,21 +28,34 @@ class RecordSource(FileSource):
         self,
         files: Sequence[RecordFile],
         *,
-        window: int,
+        window: Optional[int] = None,
         shuffle: bool = True,
         compression: str = "",
     ):
+        self._arguments: Dict[str, Any] = {"window": window, "shuffle": shuffle, "compression": compression}
         super().__init__(
             RecordOrder(
                 files,
                 examples_per_record=1,
-                window=window,
+                window=_window(files) if window is None else window,
                 shuffle=shuffle,
                 decode=lambda records, examples: records,
                 compression=compression,
             )
         )
 
+    def over(self, files: Sequence[RecordFile]) -> "RecordSource":
+        return RecordSource(files, **self._arguments)
+
     @property
     def element_spec(self) -> Any:
         return tf.TensorSpec([], tf.string)
+
+
+def _window(files: Sequence[RecordFile]) -> int:
+    """As many records as are shuffled well and do not fill the memory, by the size of the first file."""
+    first = next((file for file in files if file.records), None)
+    if first is None:
+        return 1
+    record_bytes = tf.io.gfile.stat(first.path).length / (first.first + first.records)
+    return int(min(_WINDOW, max(1, _WINDOW_BYTES // max(1, record_bytes))))

@@ -94,6 +94,22 @@ class Source(abc.ABC):
         """Where the example of that number in the stored order is, for a message."""
         return f"example {number}"
 
+    def find_fault(self) -> Any:
+        """The first `Fault` in what the source reads, looked for in its files; None where none is known."""
+        return None
+
+    def cached(self) -> "Source":
+        """A source of the same examples that are read once, here, and then lie in memory.
+
+        It is shuffled as arrays are, and so in another order. What `map_examples` does is done anew in every epoch.
+
+        Raises:
+          DataError: where they would not fit, with the sizes.
+        """
+        from tpuloop.data.cache import in_memory
+
+        return in_memory(self)
+
     def stages(self) -> List[Tuple[str, "Source"]]:
         """The sources that this one is made of by name, the innermost first, itself last."""
         return [("read", self)]

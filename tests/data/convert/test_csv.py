@@ -218,7 +218,7 @@ def test_row_ends_are_those_of_the_csv_module(monkeypatch):
     """Random texts of the characters that matter, in pieces of all sizes, so that any may be a piece's first."""
     random.seed(5)
     checked = 0
-    for _ in range(3000):
+    for _ in range(800):
         text = "".join(random.choice('aa,"\n"') for _ in range(random.randrange(1, 25))) + "\n"
         whole, open_at_end = rows_of(text, len(text))
         for piece in (1, 2, 3, 5):
@@ -229,7 +229,7 @@ def test_row_ends_are_those_of_the_csv_module(monkeypatch):
         assert [rows[0] for rows in found] == list(csv.reader(io.StringIO(text, newline=""))), text
         assert all(len(rows) == 1 for rows in found), text
         checked += 1
-    assert checked > 1000
+    assert checked > 250
 
 
 def test_a_row_without_end_is_no_reason_to_read_it_all(error, monkeypatch):

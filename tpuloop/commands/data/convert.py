@@ -21,7 +21,7 @@ from tpuloop.errors import UsageError
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
 
-SUMMARY = "converts CSV, .npz, folders of images and TFRecords into sharded record files with a manifest"
+SUMMARY = "converts CSV, .npz, text, folders of images and TFRecords into sharded record files with a manifest"
 POSITIONAL = "INPUT"
 
 _SHARED = ("label", "drop")  # Flags that several kinds take.
@@ -125,8 +125,8 @@ def _summary(manifest: Manifest) -> str:
     for split, shards in manifest.splits.items():
         parts.append(f"{manifest.examples(split):,} examples ({split}, {_counted(len(shards), 'file')})")
     left_out = manifest.made.get("left_out")
-    more = f", {left_out} left out" if left_out else ""
-    return f"{' and '.join(parts)}{more} to {files.join(FLAGS.out, '')}"
+    more = f"; {left_out} left out" if left_out else ""
+    return f"{' and '.join(parts)} to {files.join(FLAGS.out, '')}{more}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -149,6 +149,8 @@ class Conversion:
             finally:
                 remove_unfinished(self._folder)
             written = self._manifest([done[job.index] for job in self._jobs])
+            for name, data in self._data.contents.files.items():
+                files.write_atomically(files.join(self._folder, name), data)
             written.save(self._folder)
             journal.close_for_good()
         return written
@@ -259,9 +261,11 @@ def _convert(setting: _Setting, job: Job, reporter: workers.Reporter) -> Finishe
             else:
                 _add(train, batch, None)
             reporter.done(batch.units)
-        # Both are written before either has its name, so that a full disk shows before.
-        shards = {split: done for split, done in ((TEST, test.finish()), (TRAIN, train.finish())) if done is not None}
-    return Finished(job.index, shards, len(bad))
+        writers = {TRAIN: train, TEST: test}
+        for each in writers.values():
+            each.complete()
+        published = {split: each.publish() for split, each in writers.items()}
+    return Finished(job.index, {split: file for split, file in published.items() if file is not None}, len(bad))
 
 
 def _add(writer: ShardWriter, batch: Batch, chosen: Any) -> None:

@@ -17,6 +17,9 @@ OnBad = Callable[[str], None]
 """Takes what is wrong with a unit of input. Returns where the unit is to be left out, else raises UsageError."""
 
 
+_Bytes = bytes  # Under a name that no attribute has.
+
+
 @dataclasses.dataclass(frozen=True)
 class Batch:
     """Examples that were read together, a few megabytes at most.
@@ -48,6 +51,7 @@ class Contents:
       classes: the names of the label's classes, if it has names.
       made: plain data for the manifest: what else a reader of the records may want to know.
       source: plain data that changes when the input does, such as sizes and times of files.
+      files: small files to stand beside the records, such as a vocabulary: their bytes by name.
     """
 
     features: Tuple[Feature, ...]
@@ -59,6 +63,7 @@ class Contents:
     classes: Optional[Tuple[str, ...]] = None
     made: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    files: Mapping[str, _Bytes] = dataclasses.field(default_factory=dict)
 
 
 class Input(abc.ABC):

@@ -12,6 +12,8 @@ _WHERE = {
     "npz": "tpuloop.data.convert.npz_input:NpzKind",
     "images": "tpuloop.data.convert.image_input:ImageKind",
     "tfrecord": "tpuloop.data.convert.tfrecord_input:TFRecordKind",
+    "text": "tpuloop.data.convert.text_input:TextKind",
+    "jsonl": "tpuloop.data.convert.text_input:JsonLinesKind",
 }
 
 

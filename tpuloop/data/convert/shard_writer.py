@@ -1,5 +1,6 @@
 """Writes one shard under a hidden name, and gives it its own when it is complete."""
 
+import contextlib
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
@@ -21,7 +22,7 @@ class CannotWrite(OSError):
 
 
 class ShardWriter:
-    """Records into one file. Use it as a context manager; without `finish` nothing is left behind.
+    """Records into one file. Use it as a context manager; without `publish` nothing is left behind.
 
     Args:
       folder: of the shard.
@@ -47,9 +48,11 @@ class ShardWriter:
 
     def __exit__(self, *_) -> None:
         if self._file is not None:
-            # An object store shows what was written so far when its file is closed; nothing lists it.
-            self._file.close()
-            files.remove(self._written)
+            with contextlib.suppress(OSError):  # It tries to write what a full disk did not take.
+                # An object store shows what was written so far when its file is closed; nothing lists it.
+                self._file.close()
+            with contextlib.suppress(FileNotFoundError):
+                files.remove(self._written)
 
     def add_columns(self, columns: Mapping[str, np.ndarray]) -> None:
         """Adds examples: arrays [n, ...] by feature, in the features' order."""
@@ -66,8 +69,8 @@ class ShardWriter:
         for record in records:
             self._add_frame(record, examples=1)
 
-    def finish(self) -> Optional[ShardFile]:
-        """Gives the file its name, once it is on disk. None, and no file, where no example was added.
+    def complete(self) -> None:
+        """Writes what is missing, to disk. Several writers are complete before the first publishes.
 
         Raises:
           CannotWrite: where the disk does not take it.
@@ -75,19 +78,30 @@ class ShardWriter:
         if self._waiting_examples:
             self._pack(whole_records=1)
         if not self._records:
-            return None
+            return
         try:
             self._flush()
-            if files.is_remote(self._folder):
-                self._file.close()
-            else:
+            if not files.is_remote(self._folder):
                 self._file.flush()
                 os.fsync(self._file.fileno())
-                self._file.close()
+        except OSError as error:
+            raise self._cannot_write(error) from error
+
+    def publish(self) -> Optional[ShardFile]:
+        """Gives the complete file its name. None, and no file, where no example was added.
+
+        Raises:
+          CannotWrite: where it cannot have the name.
+        """
+        if self._file is None:
+            return None
+        try:
+            self._file.close()
+            if not files.is_remote(self._folder):
                 os.replace(self._written, self._path)
                 files.sync_folder(self._folder)
         except OSError as error:
-            raise CannotWrite(f"{self._path} cannot be written: {error.strerror or error}") from error
+            raise self._cannot_write(error) from error
         self._file = None
         return ShardFile(self._name, self._records, self._examples, self._bytes, self._crc)
 
@@ -113,7 +127,10 @@ class ShardWriter:
             try:
                 self._flush()
             except OSError as error:
-                raise CannotWrite(f"{self._path} cannot be written: {error.strerror or error}") from error
+                raise self._cannot_write(error) from error
+
+    def _cannot_write(self, error: OSError) -> CannotWrite:
+        return CannotWrite(f"{self._path} cannot be written: {error.strerror or error}")
 
     def _flush(self) -> None:
         data = b"".join(self._frames)

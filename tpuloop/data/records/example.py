@@ -1,5 +1,6 @@
 """tf.train.Example without TensorFlow: the same bytes, by Protocol Buffers' own runtime."""
 
+import warnings
 from typing import Any, Dict, List, Mapping, Union
 
 import numpy as np
@@ -24,9 +25,13 @@ def decode(record: bytes) -> Dict[str, Values]:
       NoExample: where the record is none, or has no features.
     """
     try:
-        message = _Example.FromString(record)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            message = _Example.FromString(record)
     except DecodeError as error:
         raise NoExample("it is no tf.train.Example") from error
+    if caught:  # "Not all data was converted"
+        raise NoExample("it is no tf.train.Example")
     found: Dict[str, Values] = {}
     for name in sorted(message.features.feature):
         feature = message.features.feature[name]

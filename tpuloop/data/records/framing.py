@@ -20,6 +20,7 @@ class RecordFault(ValueError):
       record: its number in the file, from 0.
       offset: the byte at which it begins.
       reason: 'truncated', 'length checksum' or 'data checksum'. Only after the last is it known where the next begins.
+      says: the reason in words.
     """
 
     def __init__(self, *, record: int, offset: int, reason: str):
@@ -27,6 +28,7 @@ class RecordFault(ValueError):
         self.record = record
         self.offset = offset
         self.reason = reason
+        self.says = _SAYS[reason]
 
 
 _SAYS = {

@@ -1,0 +1,93 @@
+"""What in the data made a pipeline fail: the file, the record, the stage.
+
+TensorFlow's own message names neither the file nor the record. As a source can be entered anywhere, the stream is
+entered again where it failed, and its stages are tried one by one.
+"""
+
+import re
+from typing import Callable, NamedTuple, Optional
+
+import tensorflow as tf
+
+from tpuloop.data.mapped import Map
+from tpuloop.data.source import Source
+from tpuloop.errors import first_line
+
+# What errors in an example look like. Others, such as that memory ran out, are none of the data's.
+ERRORS = (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.NotFoundError,
+    tf.errors.OutOfRangeError,
+    tf.errors.UnimplementedError,
+    tf.errors.UnknownError,
+)
+
+_GRAPH_NAMES = re.compile(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]|\s*\[\[.*?\]\]")
+
+
+class Fault(NamedTuple):
+    """An example that cannot be used.
+
+    Attributes:
+      number: of the example in the stored order; of the first of its record's, if that holds several.
+      where: the file and the record, as far as the source knows.
+      reason: what is wrong with it.
+      rest: nothing behind it in its file can be read either.
+    """
+
+    number: int
+    where: str
+    reason: str
+    rest: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}"
+
+
+def find_fault(source: Source, stream: Callable[[Source], tf.data.Dataset], *, seed: int = 0) -> Optional[Fault]:
+    """The first example that makes a stream of a source fail; None where it does not fail.
+
+    Args:
+      stream: the stream that failed as a finite one, of the source or of one that it is made of, as `(batch, Origin)`.
+      seed: of the run.
+    """
+    stages = source.stages()
+    for place, (name, stage) in enumerate(stages):
+        failed = _until_error(stream(stage))
+        if failed is None:
+            continue
+        if not isinstance(stage, Map):
+            return stage.find_fault()
+        rows = stream(stages[place - 1][1]).skip(failed.good).unbatch().batch(1)
+        in_batch = _until_error(stage.mapped(rows, seed=seed, rows=1, full=True))
+        if in_batch is None:
+            return None
+        for _, origin in rows.skip(in_batch.good).take(1):
+            number = int(origin.numbers[0])
+            return Fault(number, stage.whereabouts(number), f"{name}: {said(in_batch.error)}")
+    return None
+
+
+class _Failed(NamedTuple):
+    good: int  # Elements before the error.
+    error: tf.errors.OpError
+
+
+def _until_error(dataset: tf.data.Dataset) -> Optional[_Failed]:
+    """Reads a dataset up to its first error; None where there is none."""
+    good = 0
+    iterator = iter(dataset)
+    while True:
+        try:
+            next(iterator)
+        except StopIteration:
+            return None
+        except ERRORS as error:
+            return _Failed(good, error)
+        good += 1
+
+
+def said(error: tf.errors.OpError) -> str:
+    """What an error of TensorFlow's says, without the names of its graph."""
+    return _GRAPH_NAMES.sub("", first_line(error)).strip() or type(error).__name__

@@ -1,0 +1,1 @@
+"""Text for language models: files of it, WordPiece, sequences of fixed length, and masks over them."""
