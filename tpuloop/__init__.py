@@ -13,7 +13,7 @@ _WHERE = {
     "Callback": "tpuloop.hooks",
     "CheckpointError": "tpuloop.checkpoint.commit",
     "DataError": "tpuloop.data.checks",
-    "DataSets": "tpuloop.data.sample",
+    "DataSets": "tpuloop.data.data_sets",
     "LoopSettings": "tpuloop.settings",
     "Mean": "tpuloop.engine.mean",
     "Progress": "tpuloop.callbacks.progress",

@@ -104,10 +104,9 @@ def files_matching(patterns: Union[str, Sequence[str]]) -> List[str]:
         path = normalised(pattern)
         has_magic = bool(_MAGIC.search(path))
         try:
-            exists = tf.io.gfile.exists(path)
-            if exists and is_folder(path):
+            if is_folder(path):
                 raise UsageError(f"{pattern} is a folder: name its files, as in {join(path, '*.tfrecord')}")
-            files = [path] if exists else _glob(path) if has_magic else []
+            files = [path] if tf.io.gfile.exists(path) else _glob(path) if has_magic else []
             if not files:
                 check_bucket(path)
         except (OSError, tf.errors.OpError) as error:

@@ -20,7 +20,7 @@ from tpuloop.checkpoint.commit import (
     read_commit,
     write_committed,
 )
-from tpuloop.checkpoint.folders import clear_leftovers
+from tpuloop.checkpoint.folders import clear_leftovers, names_in
 
 
 def write_two_files(folder):
@@ -345,9 +345,9 @@ def test_files_of_others_in_a_step_of_an_object_store_stay_and_are_not_ours(tmp_
     with tf.io.gfile.GFile(f"{directory}/step-00000005/notes.txt", "w") as file:
         file.write("mine")
     for _ in range(2):
+        delete(directory, 5)
+        assert tf.io.gfile.listdir(f"{directory}/step-00000005") == ["notes.txt"]
         assert list(write(directory, 5, writer)["files"]) == ["a"]
-    delete(directory, 5)
-    assert tf.io.gfile.listdir(f"{directory}/step-00000005") == ["notes.txt"]
 
 
 def test_object_store_gets_its_files_in_place_and_the_commit_file_last(tmp_path):
@@ -373,8 +373,11 @@ def test_object_store_gets_its_files_in_place_and_the_commit_file_last(tmp_path)
     with pytest.raises(OSError):
         write(directory, 10, interrupted)
     assert committed_steps(directory) == [5]
+    assert folder_name(10) in names_in(directory)
+    write(directory, 11, writer)
+    assert folder_name(10) not in names_in(directory)  # It was no checkpoint, and took space.
     write(directory, 10, writer)
-    assert committed_steps(directory) == [5, 10]
+    assert committed_steps(directory) == [5, 10, 11]
 
 
 def test_what_another_living_process_writes_is_left_alone(tmp_path):

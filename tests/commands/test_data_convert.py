@@ -8,10 +8,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from tpuloop.data.records.framing import read_frames
 from tpuloop.data.records.manifest import Manifest
+from tpuloop.data.records.packing import unpack
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 ROWS = 40_000
 
 
@@ -43,6 +47,15 @@ def arguments(table, out):
 def contents(folder):
     """All files and their bytes."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def read_split(folder, manifest, split):
+    """All values of a split, by feature."""
+    parts = []
+    for shard in manifest.splits[split]:
+        with open(folder / shard.file, "rb") as file:
+            parts += [unpack(data, manifest.features) for _, data in read_frames(file)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Started:
@@ -107,6 +120,26 @@ def test_what_it_prints_and_what_it_says_when_it_is_done(tpuloop, tmp_path):
     (tmp_path / "t.csv").write_text("a,b,kind\n1,2,x\n3,4,y\n5,6,z\n")
     changed = tpuloop(*command, cwd=tmp_path)
     assert changed.status == 2 and "out holds another conversion (input.files was" in changed.err
+
+
+def test_a_real_table(tpuloop, tmp_path):
+    """As the README has it."""
+    out = tmp_path / "iris"
+    iris = os.path.join(os.path.dirname(HERE), "data", "iris", "iris.csv")
+    result = tpuloop("data", "convert", iris, "--label=species", "--held_out=0.2", f"--out={out}")
+    assert result.status == 0, result.err
+    manifest = Manifest.load(str(out))
+    assert manifest.classes == ("setosa", "versicolor", "virginica")
+    train, test = (read_split(out, manifest, split) for split in ("train", "test"))
+    assert len(train["y"]) + len(test["y"]) == 150 and 15 < len(test["y"]) < 45
+    assert np.bincount(np.concatenate([train["y"], test["y"]])).tolist() == [50, 50, 50]
+    # The means of all flowers, in centimetres, as Fisher's table gives them.
+    means = np.concatenate([train["x"], test["x"]]).mean(axis=0)
+    np.testing.assert_allclose(means, [5.8433, 3.0573, 3.7580, 1.1993], atol=1e-4)
+    # The nearest mean of a species tells the flowers that are held out.
+    centers = np.stack([train["x"][train["y"] == kind].mean(axis=0) for kind in range(3)])
+    nearest = np.argmin(((test["x"][:, None] - centers) ** 2).sum(axis=2), axis=1)
+    assert (nearest == test["y"]).mean() > 0.8
 
 
 WRONG = [

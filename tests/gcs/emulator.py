@@ -1,12 +1,12 @@
-"""Google Cloud Storage on loopback: the package `gcp-storage-emulator`, mended where it has a fault, with faults to order.
+"""Google Cloud Storage on loopback: the package `gcp-storage-emulator`, mended, and with faults to order.
 
-`python tests/gcs/emulator.py BUCKET...` runs it until it is interrupted, and prints the environment that a program needs
-to find it.
+`python tests/gcs/emulator.py BUCKET...` runs it until it is interrupted, and prints the environment that a program
+needs to find it.
 """
 
 import contextlib
+import http
 import http.server
-import os
 import socket
 import struct
 import sys
@@ -19,7 +19,6 @@ from unittest import mock
 from gcp_storage_emulator import server as package
 from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.storage import Storage
-
 
 _CHUNK = 8192
 
@@ -105,13 +104,7 @@ class Emulator:
     def environment(self):
         """What a process needs to find it, before TensorFlow is imported there."""
         endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
-        return {
-            "TF_USE_MODULAR_FILESYSTEM": "1",
-            "CLOUD_STORAGE_EMULATOR_ENDPOINT": endpoint,
-            # Plugin 0.26 reads before the start of its buffer otherwise, and what a file was five seconds ago.
-            "GCS_READ_CACHE_BLOCK_SIZE_MB": "0",
-            "GCS_STAT_CACHE_MAX_AGE": "0",
-        }
+        return {"TF_USE_MODULAR_FILESYSTEM": "1", "CLOUD_STORAGE_EMULATOR_ENDPOINT": endpoint}
 
     def names(self, bucket, prefix=""):
         """The objects of a bucket, sorted; without those that only mark a folder."""
@@ -232,8 +225,8 @@ def _read_data(original):
 def _send(response):
     """Sends an answer, in the place of the package's `Response.close`.
 
-    In chunks: the plugin writes past the end of a buffer when more than 128 KiB come in one piece. It wants to know their
-    sum nevertheless. A range behind the end of an object has a status of its own, which the package does not give.
+    In chunks: the plugin writes past the end of a buffer when more than 128 KiB come in one piece. It wants to know
+    their sum nevertheless. A range behind the end of an object has a status of its own, which the package lacks.
     """
     content = response._content if isinstance(response._content, bytes) else response._content.encode("utf-8")
     handler, status = response._handler, response.status
@@ -262,5 +255,4 @@ def main():
 
 
 if __name__ == "__main__":
-    os.environ.pop("PYTHONSTARTUP", None)
     main()

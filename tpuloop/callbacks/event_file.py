@@ -1,5 +1,6 @@
 """Scalars of many steps as TensorBoard events, at about a microsecond a step."""
 
+import logging
 import os
 import socket
 import time
@@ -9,6 +10,14 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.util.event_pb2 import Event, SessionLog
 
+from tpuloop.errors import first_line
+from tpuloop.paths import is_remote
+
+logger = logging.getLogger("tpuloop")
+
+# An object store has no appending: each flush uploads the file anew, so that a long run needs several.
+_REMOTE_BYTES = 4 << 20
+_RECORD_BYTES = 16  # Around each event.
 # The number of a step is written as 5 bytes of 7 bits; this is the first number that needs them.
 _FIVE_BYTES = 2**28
 _STEP_BITS = np.arange(5) * 7
@@ -17,6 +26,9 @@ _MORE_FOLLOWS = np.array([128, 128, 128, 128, 0], np.uint8)
 
 class EventFile:
     """One event file in a run's folder, made when the first event is written.
+
+    In an object store a file ends when it has a few megabytes, and another begins. What cannot be written there is a
+    warning, and is tried again with what follows: curves are no reason to lose a run.
 
     Args:
       directory: TensorBoard's folder of the run; anything TensorFlow's file systems can write to.
@@ -27,6 +39,7 @@ class EventFile:
         self._directory = directory
         self._first = first
         self._writer: Optional[tf.io.TFRecordWriter] = None
+        self._bytes = 0  # In the file that is open.
         self._templates: Dict[Tuple[str, ...], _Template] = {}
 
     def add_steps(
@@ -42,8 +55,10 @@ class EventFile:
         if key not in self._templates:
             self._templates[key] = _Template(key)
         write = self._open().write
-        for event in self._templates[key].filled(steps, wall_times, values):
+        events = self._templates[key].filled(steps, wall_times, values)
+        for event in events:
             write(event)
+        self._bytes += sum(_RECORD_BYTES + len(event) for event in events[:1]) * len(events)
 
     def add(self, values: Mapping[str, float], *, step: int, wall_time: float) -> None:
         """One event."""
@@ -54,18 +69,30 @@ class EventFile:
 
     def flush(self) -> None:
         """What was added can be read afterwards."""
-        if self._writer is not None:
-            self._writer.flush()
+        if self._writer is None:
+            return
+        if is_remote(self._directory) and self._bytes >= _REMOTE_BYTES:
+            self.close()
+        else:
+            self._or_warn(self._writer.flush)
 
     def close(self) -> None:
         """Flushes and closes the file; adding more opens a new one."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            writer.close()
+            self._or_warn(writer.close)
+
+    def _or_warn(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except tf.errors.OpError as error:
+            if not is_remote(self._directory):
+                raise
+            logger.warning("cannot write events to %s: %s", self._directory, first_line(error))
 
     def _open(self) -> tf.io.TFRecordWriter:
         if self._writer is None:
-            first = self._first()
+            first, self._bytes = self._first(), 0
             tf.io.gfile.makedirs(self._directory)
             now = time.time_ns()
             # Sorts behind a file that `tf.summary` makes in the same second: TensorBoard reads files in this order, and

@@ -13,8 +13,10 @@ from tpuloop.callbacks.step_summaries import step_summaries
 from tpuloop.engine.learning_rate import held_learning_rate, learning_rate_schedule
 from tpuloop.engine.trace import StepTrace
 from tpuloop.hooks import Callback
+from tpuloop.paths import is_remote, normalised
 
 _FLUSH_SECONDS = 2.0
+_REMOTE_FLUSH_SECONDS = 30.0  # An upload each time, for which the loop waits.
 
 
 class TensorBoardScalars(Callback):
@@ -38,7 +40,9 @@ class TensorBoardScalars(Callback):
 
     def __init__(self, *, directory: str, clock: Callable[[], float] = time.time):
         super().__init__()
+        directory = normalised(directory)
         self._clock = clock
+        self._flush_seconds = _REMOTE_FLUSH_SECONDS if is_remote(directory) else _FLUSH_SECONDS
         self._train = _Folder(os.path.join(directory, "train"), name="train")
         self._eval = _Folder(os.path.join(directory, "eval"), name="eval")
         self._counter = StepCounter()
@@ -74,14 +78,14 @@ class TensorBoardScalars(Callback):
         self._per_step = columns
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """Writes the metrics at the call's last step, and hands everything to the file system every 2 seconds."""
+        """Writes the metrics at the call's last step; hands all over every 2 seconds, to an object store every 30."""
         if self.loop is None:
             self._counter.batch_ended(batch)
         rest = {name: value for name, value in _scalars(logs).items() if name not in self._per_step}
         now = self._clock()
         if rest:
             self._train.events.add(rest, step=self._counter.done, wall_time=now)
-        if now - self._flushed >= _FLUSH_SECONDS:
+        if now - self._flushed >= self._flush_seconds:
             self._flush(now)
 
     def on_test_begin(self, logs: Any = None) -> None:

@@ -15,6 +15,7 @@ from typing import Callable, List, Set
 import tensorflow as tf
 
 from tpuloop.errors import first_line
+from tpuloop.paths import is_folder, is_remote
 
 logger = logging.getLogger("tpuloop")
 
@@ -28,8 +29,9 @@ _REPLACED = re.compile(r"\.replaced-(step-\d{8,})-\d+$")
 # TensorFlow leaves of a save that did not end.
 _OURS = re.compile(
     rf"({re.escape(COMMIT_FILE)}|{PREFIX}\.(index|data-\d+-of-\d+)"
-    rf"|{PREFIX}\.(index|data-\d+-of-\d+)\.tempstate\d+|{PREFIX}_temp)$"
+    rf"|{PREFIX}\.(index|data-\d+-of-\d+)\.tempstate\d+|{PREFIX}_temp|rewrite-\d+)$"
 )
+_REWRITE = re.compile(r"rewrite-\d+$")
 
 
 def folder_name(step: int) -> str:
@@ -70,7 +72,7 @@ def put_in_place(fresh: str, final: str) -> None:
         if not tf.io.gfile.exists(final):
             tf.io.gfile.rename(aside, final)
         raise
-    _or_warn(_retire, aside, final)
+    warning_only(_retire, aside, final)
 
 
 def remove_ours(folder: str) -> None:
@@ -78,29 +80,55 @@ def remove_ours(folder: str) -> None:
 
     The commit file goes first, so that a half-deleted checkpoint is not seen; a folder that stays is none any more.
     """
-    ours = _ours(folder)
+    ours = ours_in(folder)
     for name in sorted(ours, key=lambda name: name != COMMIT_FILE):
-        path = os.path.join(folder, name)
-        if tf.io.gfile.isdir(path):
-            tf.io.gfile.rmtree(path)
-        else:
-            tf.io.gfile.remove(path)
+        remove(os.path.join(folder, name))
     # In an object store a folder may have gone with its last file.
     if tf.io.gfile.exists(folder) and not tf.io.gfile.listdir(folder):
         tf.io.gfile.rmtree(folder)
 
 
+def remove(path: str) -> None:
+    """Deletes a file, or a folder with all that is in it."""
+    if is_folder(path):
+        tf.io.gfile.rmtree(path)
+    else:
+        tf.io.gfile.remove(path)
+
+
 def clear_leftovers(directory: str) -> None:
-    """Puts right what a process that died while it wrote has left. Only for the one process that writes there."""
-    if not tf.io.gfile.isdir(directory):
+    """Puts right what a process that died while it wrote has left. Only for the one process that writes there.
+
+    Raises:
+      OSError, tf.errors.OpError: where the folder cannot be looked into.
+    """
+    if not is_folder(directory):
         return
     for name in names_in(directory):
         path = os.path.join(directory, name)
+        if is_remote(directory):
+            if STEP_FOLDER.match(name):
+                warning_only(_clear_step, path)
+            continue
         unfinished, replaced = _UNFINISHED.match(name), _REPLACED.match(name)
         if unfinished and not _is_another_process(int(unfinished.group(1))):
-            _or_warn(tf.io.gfile.rmtree, path)
+            warning_only(tf.io.gfile.rmtree, path)
         elif replaced:
-            _or_warn(_settle, path, os.path.join(directory, replaced.group(1)))
+            warning_only(_settle, path, os.path.join(directory, replaced.group(1)))
+
+
+def _clear_step(folder: str) -> None:
+    """In an object store: deletes what a save that did not end has left in a step's folder."""
+    if not is_committed(folder):
+        remove_ours(folder)
+        return
+    rewritten = [name for name in names_in(folder) if _REWRITE.match(name)]
+    if rewritten:
+        with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE)) as file:
+            used = json.loads(file.read()).get("folder")
+        for name in rewritten:
+            if name != used:
+                remove(os.path.join(folder, name))
 
 
 def _is_another_process(number: int) -> bool:
@@ -126,7 +154,7 @@ def _settle(aside: str, final: str) -> None:
 
 def _retire(aside: str, final: str) -> None:
     """Deletes our files in a folder that was replaced, and moves those of others to `final`."""
-    ours = _ours(aside)
+    ours = ours_in(aside)
     for name in names_in(aside):
         target = os.path.join(final, name)
         if name not in ours and not tf.io.gfile.exists(target):
@@ -134,21 +162,21 @@ def _retire(aside: str, final: str) -> None:
     remove_ours(aside)
 
 
-def _ours(folder: str) -> Set[str]:
+def ours_in(folder: str) -> Set[str]:
     """The names in a step's folder that we wrote: those in its commit file, and those that are always ours."""
     committed: Set[str] = set()
     try:
         if is_committed(folder):
             with tf.io.gfile.GFile(os.path.join(folder, COMMIT_FILE)) as file:
-                committed = set(json.loads(file.read())["files"])
+                committed = {name.partition("/")[0] for name in json.loads(file.read())["files"]}
     except (OSError, tf.errors.OpError, ValueError, KeyError, TypeError):
         pass  # Damaged: it names nothing.
     return {name for name in names_in(folder) if name in committed or _OURS.match(name)}
 
 
-def _or_warn(action: Callable[..., None], path: str, *others: str) -> None:
+def warning_only(action: Callable[..., None], path: str, *others: str) -> None:
     """What cannot be cleared away takes space and does no other harm: no reason to end a run."""
     try:
         action(path, *others)
-    except (OSError, tf.errors.OpError) as error:
+    except (OSError, tf.errors.OpError, ValueError) as error:
         logger.warning("cannot clear away %s: %s", path, first_line(error))

@@ -6,11 +6,13 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import tensorflow as tf
 
+from tpuloop import gcs_plugin
 from tpuloop.checkpoint import commit, retention
 from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
 from tpuloop.checkpoint.misfits import misfits, value_name
 from tpuloop.checkpoint.tensors import check_tensors
 from tpuloop.errors import UsageError, first_line
+from tpuloop.paths import check_bucket, is_remote, normalised
 
 logger = logging.getLogger("tpuloop")
 
@@ -21,13 +23,14 @@ class CheckpointStore:
     """The checkpoints of one run.
 
     Args:
-      directory: where they stand, usually WORKDIR/checkpoints.
+      directory: where they stand, usually WORKDIR/checkpoints; may be a `gs://` path.
       objects: what to save and restore, by name; each a `tf.Module`, Keras object or variable.
       keep: checkpoints that stay, the newest ones.
     """
 
     def __init__(self, *, directory: str, objects: Mapping[str, Any], keep: int = 3):
-        self._directory = directory
+        gcs_plugin.avoid_faults(os.environ)
+        self._directory = normalised(directory)
         self._checkpoint = tf.train.Checkpoint(**objects)
         self._keep = keep
         self._restored: Optional[Tuple[str, Any]] = None  # Until `name_unused`: the folder and TensorFlow's status.
@@ -39,6 +42,7 @@ class CheckpointStore:
           UsageError: where it cannot be written to.
         """
         probe = os.path.join(self._directory, f".probe-{os.getpid()}")
+        check_bucket(self._directory)
         try:
             tf.io.gfile.makedirs(self._directory)
             with tf.io.gfile.GFile(probe, "w") as file:
@@ -64,10 +68,15 @@ class CheckpointStore:
             commit.write_committed(self._directory, step, write=self._write, record=record, check=self._check)
         except (OSError, tf.errors.OpError) as error:
             raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error
-        # Later ones are damaged, or the run would have gone on from there: they must not push this one out.
-        steps = [other for other in commit.committed_steps(self._directory) if other <= step]
-        for old in retention.to_delete(steps, keep=self._keep):
-            commit.delete(self._directory, old)
+        try:
+            # Later ones are damaged, or the run would have gone on from there: they must not push this one out.
+            steps = [other for other in commit.committed_steps(self._directory) if other <= step]
+            for old in retention.to_delete(steps, keep=self._keep):
+                commit.delete(self._directory, old)
+        except tf.errors.OpError as error:
+            if not is_remote(self._directory):
+                raise
+            logger.warning("step %d is saved, and older checkpoints stay: %s", step, first_line(error))
 
     def restore(self, *, to_train: bool = True) -> Optional[Dict[str, Any]]:
         """Restores the newest valid checkpoint and returns its record; None where there is no checkpoint.
@@ -79,18 +88,29 @@ class CheckpointStore:
           to_train: False leaves out what only training needs, such as the optimizer's state, where it was not built.
 
         Raises:
-          CheckpointError: where there are checkpoints and none is valid, or the newest does not fit the objects.
+          CheckpointError: where there are checkpoints and none is valid, the newest does not fit the objects, or it
+            cannot be found out whether there are any.
         """
-        if to_train:  # Others may look while the run goes on, and must not touch what it is writing.
-            clear_leftovers(self._directory)
-        steps = commit.committed_steps(self._directory)
+        try:
+            if to_train:  # Others may look while the run goes on, and must not touch what it is writing.
+                clear_leftovers(self._directory)
+            steps = commit.committed_steps(self._directory)
+        except (OSError, tf.errors.OpError) as error:
+            raise commit.CheckpointError(
+                f"cannot look for checkpoints in {self._directory}: {first_line(error)}"
+            ) from error
         for step in reversed(steps):
             try:
                 record = commit.read_commit(self._directory, step)
+            except commit.Unreachable:
+                raise  # It may be whole, and an older one would take back what was done.
             except commit.CheckpointError as error:
                 logger.warning("passing over a damaged checkpoint: %s", error)
                 continue
-            self._read(os.path.join(self._directory, commit.folder_name(step)), to_train=to_train)
+            folder = os.path.join(self._directory, commit.folder_name(step))
+            if "folder" in record:
+                folder = os.path.join(folder, record["folder"])
+            self._read(folder, to_train=to_train)
             return record
         if steps:
             raise commit.CheckpointError(

@@ -9,7 +9,7 @@ from tpuloop.commands.named import checked_arguments, load_function
 from tpuloop.commands.optimizer import make_optimizer
 from tpuloop.commands.recipe import Recipe, check_choice
 from tpuloop.data import checks
-from tpuloop.data.sample import DATA_SETS, DataSets
+from tpuloop.data.data_sets import DATA_SETS, DataSets, data_set_builder
 from tpuloop.data.source import as_source
 from tpuloop.errors import UsageError, first_line
 from tpuloop.loop import TrainLoop
@@ -28,7 +28,7 @@ def load_data(recipe: Recipe) -> DataSets:
         function = load_function(name, what="data")
     else:
         check_choice("data", name, DATA_SETS)
-        function = DATA_SETS[name]
+        function = data_set_builder(name)
     given = {key: value for key, value in recipe.data.items() if key != "name"}
     arguments = checked_arguments(function, given, what=f"data {name!r}")
     return called_data(lambda: function(**arguments), what=f"data {name!r}")

@@ -6,6 +6,7 @@ from absl import flags
 
 from tpuloop.commands import restored
 from tpuloop.errors import UsageError, first_line
+from tpuloop.paths import check_bucket, is_remote, normalised
 
 FLAGS = flags.FLAGS
 
@@ -21,7 +22,7 @@ def define_flags() -> None:
 def run() -> int:
     """Exports and prints the folder."""
     restored.check_workdir()
-    output = (FLAGS.output or os.path.join(FLAGS.workdir, "export")).rstrip("/")
+    output = normalised(FLAGS.output or os.path.join(FLAGS.workdir, "export")).rstrip("/")
     if os.path.exists(output):  # Before TensorFlow is loaded, which can look into object stores as well.
         raise UsageError(f"--output={output} exists: give the name of a new folder")
     run_ = restored.restore_run()
@@ -31,23 +32,29 @@ def run() -> int:
 
 
 def _save(run_: restored.RestoredRun, output: str) -> None:
-    """Writes the whole folder or nothing."""
+    """Writes the whole folder or nothing; where the file system renames no folders, a folder that does not load."""
     import tensorflow as tf
 
-    if tf.io.gfile.exists(output):
+    try:
+        exists = tf.io.gfile.exists(output)
+    except tf.errors.OpError as error:
+        raise UsageError(f"--output={output} cannot be written: {first_line(error)}") from error
+    if exists:
         raise UsageError(f"--output={output} exists: give the name of a new folder")
+    check_bucket(output)
     model = run_.loop.model
     if not model.built:
         # Its shapes come with data, as in training; what was restored is then put in its place.
         run_.loop.predict(
             run_.data_sets.train, batch_size=restored.batch_size(run_.data_sets.train, run_.recipe), steps=1
         )
-    unfinished = f"{output}.writing"
+    unfinished = output if is_remote(output) else f"{output}.writing"
     try:
         if tf.io.gfile.exists(unfinished):
             tf.io.gfile.rmtree(unfinished)
         # Without the optimizer: what serves needs no training state.
         model.save(unfinished, include_optimizer=False, save_format="tf")
-        tf.io.gfile.rename(unfinished, output)
+        if unfinished != output:
+            tf.io.gfile.rename(unfinished, output)
     except (OSError, tf.errors.OpError) as error:
         raise UsageError(f"--output={output} cannot be written: {first_line(error)}") from error

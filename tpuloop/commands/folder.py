@@ -3,14 +3,16 @@
 import json
 import os
 import platform
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, List, Mapping, Optional
 
 import tensorflow as tf
 
 import tpuloop
+from tpuloop import gcs_plugin
 from tpuloop.checkpoint import commit
 from tpuloop.commands.recipe import make_recipe, recipe_differences
 from tpuloop.errors import UsageError, first_line
+from tpuloop.paths import check_bucket, is_folder, normalised
 
 CONFIG_FILE = "config.json"
 
@@ -19,17 +21,22 @@ class RunFolder:
     """WORKDIR: one run, which the same command continues.
 
     Raises:
-      UsageError: for a path that is no folder.
+      UsageError: for a path that is no folder, or that no store has or lets us see.
     """
 
     def __init__(self, path: str):
-        self.path = path
+        gcs_plugin.avoid_faults(os.environ)
+        self.path = path = normalised(path)
         try:
-            is_file = tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path)
+            is_there = tf.io.gfile.exists(path)
+            is_file = is_there and not is_folder(path)
         except (OSError, tf.errors.OpError) as error:  # A file system that is not there, or does not let us in.
+            check_bucket(path)
             raise UsageError(f"--workdir={path} cannot be used: {first_line(error)}") from error
         if is_file:
             raise UsageError(f"--workdir={path} is a file: give a folder")
+        if not is_there:
+            check_bucket(path)
 
     @property
     def checkpoints(self) -> str:
@@ -41,6 +48,19 @@ class RunFolder:
         """The folder of the TensorBoard events."""
         return os.path.join(self.path, "events")
 
+    def committed_steps(self) -> List[int]:
+        """The steps of the checkpoints, ascending.
+
+        Raises:
+          CheckpointError: where it cannot be found out.
+        """
+        try:
+            return commit.committed_steps(self.checkpoints)
+        except (OSError, tf.errors.OpError) as error:
+            raise commit.CheckpointError(
+                f"cannot look for checkpoints in {self.checkpoints}: {first_line(error)}"
+            ) from error
+
     def config(self) -> Optional[Dict[str, Any]]:
         """What `record` wrote, or None in a folder without a run.
 
@@ -48,9 +68,9 @@ class RunFolder:
           UsageError: where the file cannot be read.
         """
         path = os.path.join(self.path, CONFIG_FILE)
-        if not tf.io.gfile.exists(path):
-            return None
         try:
+            if not tf.io.gfile.exists(path):
+                return None
             with tf.io.gfile.GFile(path) as file:
                 config = json.loads(file.read())
             config["recipe"].items(), os.path.basename(config["program"])
@@ -69,7 +89,7 @@ class RunFolder:
           UsageError: naming what differs; also for checkpoints that belong to no recipe.
         """
         config = self.config()
-        if not commit.committed_steps(self.checkpoints):
+        if not self.committed_steps():
             return
         if config is None:
             raise UsageError(f"{self.path} has checkpoints and no {CONFIG_FILE}: use another workdir")
@@ -98,7 +118,7 @@ class RunFolder:
             tf.io.gfile.makedirs(self.events)
         except (OSError, tf.errors.OpError) as error:
             raise UsageError(f"--workdir={self.path} cannot be written: {first_line(error)}") from error
-        if commit.committed_steps(self.checkpoints):
+        if self.committed_steps():
             return
         config = {
             "recipe": recipe,
@@ -121,11 +141,13 @@ class RunFolder:
 
     def finished_step(self, target: int) -> Optional[int]:
         """The step of the newest checkpoint if it is intact and the run ended with it, else None."""
-        steps = commit.committed_steps(self.checkpoints)
+        steps = self.committed_steps()
         if not steps:
             return None
         try:
             record = commit.read_commit(self.checkpoints, steps[-1])
+        except commit.Unreachable:
+            raise
         except commit.CheckpointError:
             return None
         if record.get("owed"):

@@ -1,5 +1,6 @@
 """`tpuloop predict`: writes the outputs of a run's model to a file."""
 
+import io
 import logging
 import os
 import zipfile
@@ -8,9 +9,11 @@ from typing import Any, Tuple
 import numpy as np
 from absl import flags
 
+from tpuloop import gcs_plugin
 from tpuloop.commands import restored
 from tpuloop.commands.predictions_file import FORMATS, contents, named_arrays
 from tpuloop.errors import UsageError, first_line
+from tpuloop.paths import check_bucket, is_remote, normalised
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -31,14 +34,14 @@ def define_flags() -> None:
 def run() -> int:
     """Predicts, writes the file, and prints its name."""
     restored.check_workdir()
-    output = FLAGS.output or os.path.join(FLAGS.workdir, "predictions.npz")
+    output = normalised(FLAGS.output or os.path.join(FLAGS.workdir, "predictions.npz"))
     ending = os.path.splitext(output)[1]
     if ending not in FORMATS:
         raise UsageError(f"--output={output}: the file must end in {' or '.join(FORMATS)}")
     folder = os.path.dirname(output) or "."
-    if "://" not in folder and not os.path.isdir(folder):
+    if not is_remote(folder) and not os.path.isdir(folder):
         raise UsageError(f"--output={output}: there is no folder {folder}")
-    given = None if FLAGS.input is None else _read_input(FLAGS.input)
+    given = None if FLAGS.input is None else _read_input(normalised(FLAGS.input))
     run_ = restored.restore_run()
     from tpuloop.commands import assemble
 
@@ -55,10 +58,12 @@ def run() -> int:
 
 def _read_input(path: str) -> np.ndarray:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(_remote_content(path)) if is_remote(path) else path, allow_pickle=False) as file:
             arrays = dict(file)
     except OSError as error:
         raise UsageError(f"--input={path} cannot be read: {error.strerror or error}") from error
+    except UsageError:
+        raise
     except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise UsageError(f"--input={path} is no .npz file: write one with np.savez(file, x=examples)") from error
     if "x" not in arrays:
@@ -66,6 +71,17 @@ def _read_input(path: str) -> np.ndarray:
     if not arrays["x"].ndim or not len(arrays["x"]):
         raise UsageError(f"--input={path} holds no examples: x has the shape {arrays['x'].shape}")
     return arrays["x"]
+
+
+def _remote_content(path: str) -> bytes:
+    import tensorflow as tf
+
+    gcs_plugin.avoid_faults(os.environ)
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return bytes(file.read())
+    except tf.errors.OpError as error:
+        raise UsageError(f"--input={path} cannot be read: {first_line(error)}") from error
 
 
 def _held_out(run_: restored.RestoredRun) -> Tuple[Any, Any]:
@@ -83,6 +99,7 @@ def _write(path: str, contents: bytes) -> None:
     """Writes the whole file or nothing."""
     import tensorflow as tf
 
+    check_bucket(path)
     unfinished = f"{path}.writing"
     try:
         with tf.io.gfile.GFile(unfinished, "wb") as file:

@@ -9,6 +9,7 @@ from absl import flags
 from tpuloop.commands import common_flags
 from tpuloop.commands.recipe import Recipe, make_recipe
 from tpuloop.errors import UsageError
+from tpuloop.paths import is_remote, normalised
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -45,7 +46,7 @@ def check_workdir() -> None:
     workdir = FLAGS.workdir
     if not workdir:
         raise UsageError("--workdir is missing: give the folder of a run")
-    if "://" in workdir or os.path.isdir(workdir):
+    if is_remote(normalised(workdir)) or os.path.isdir(workdir):
         return
     if os.path.exists(workdir):
         raise UsageError(f"--workdir={workdir} is a file: give a folder")

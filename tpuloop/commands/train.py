@@ -13,6 +13,7 @@ from tpuloop.commands.program import DONE, FAILED, STOPPED
 from tpuloop.commands.recipe import Recipe
 from tpuloop.commands.result_line import result_line
 from tpuloop.errors import UsageError
+from tpuloop.paths import normalised
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -47,6 +48,7 @@ def train(
     """
     if not FLAGS.workdir:
         raise UsageError("--workdir is missing: give a folder for the run")
+    normalised(FLAGS.workdir)  # Before TensorFlow is loaded: a path that no store has.
     try:
         with notice.interrupting():
             job = _set_up(recipe, program=program, loop_class=loop_class, model=model, data=data, callbacks=callbacks)
@@ -80,7 +82,6 @@ def _set_up(
 
     from tpuloop.callbacks.progress import Progress
     from tpuloop.callbacks.tensorboard import TensorBoardScalars
-    from tpuloop.checkpoint.commit import committed_steps
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import RunFolder
     from tpuloop.data.checks import check_classes
@@ -129,7 +130,7 @@ def _set_up(
         if global_batch
         else "its own batches",
     )
-    saved = committed_steps(folder.checkpoints)
+    saved = folder.committed_steps()
     logger.info("workdir: %s, %s", FLAGS.workdir, f"continues after step {saved[-1]}" if saved else "a new run")
     evaluation = data_sets.evaluation
     every = "" if evaluation is None else f", evaluating every {recipe.eval_every or 'epoch'}"

@@ -1,0 +1,74 @@
+"""Data sets of text."""
+
+from typing import List, Optional
+
+import numpy as np
+
+from tpuloop.data.arrays import ArraySource
+from tpuloop.data.data_sets import DataSets
+from tpuloop.data.source import Source
+from tpuloop.data.text import masking as masks
+from tpuloop.data.text import pydoc_text
+from tpuloop.data.text.masked_source import MaskedSource
+from tpuloop.data.text.sequences import Layout
+from tpuloop.data.text.wordpiece import WordPiece
+from tpuloop.errors import UsageError
+
+
+def pydoc(
+    *,
+    sequence_length: int = 128,
+    vocab_size: int = 4000,
+    lower_case: bool = True,
+    masking: str = "each_epoch",
+    mask_rate: float = 0.15,
+    max_predictions: Optional[int] = None,
+    seed: int = 0,
+) -> DataSets:
+    """English text for masked language modelling: the language reference that comes with CPython.
+
+    Examples are dicts with BERT's feature names; see `text.sequences` and `text.masking`. The vocabulary is trained on
+    the text to train on, which takes about a second. The text differs between versions of Python.
+
+    Args:
+      sequence_length: tokens of an example; the text runs on through them.
+      vocab_size: tokens of the vocabulary.
+      lower_case: whether text is lower-cased.
+      masking: "each_epoch" masks anew in every epoch (and what is held out always alike), "static" once for all.
+      mask_rate: the share of tokens to predict.
+      max_predictions: places to predict at most; by default as many as the rate asks for.
+      seed: of static masks. Others follow the run's seed.
+
+    Raises:
+      UsageError: where the package `tokenizers` is missing, or an argument is out of range.
+    """
+    if masking not in ("each_epoch", "static"):
+        raise UsageError(f"masking={masking!r}: give 'each_epoch' or 'static'")
+    train, held_out = pydoc_text.split(pydoc_text.passages())
+    words = WordPiece.trained(train, vocab_size=vocab_size, lower_case=lower_case)
+    layout = Layout(sequence_length, words.special)
+    how = masks.Masking(
+        vocab_size=words.vocab_size,
+        max_predictions=masks.default_predictions(sequence_length, rate=mask_rate)
+        if max_predictions is None
+        else max_predictions,
+        rate=mask_rate,
+        special=words.special,
+    )
+
+    def source(texts: List[str], part: int) -> Source:
+        features = pydoc_text.packed(texts, words=words, layout=layout)
+        if masking == "each_epoch":
+            return MaskedSource(ArraySource(features), masking=how)
+        numbers = np.arange(len(features["input_ids"]))
+        seeds = np.stack([np.full_like(numbers, 2 * seed + part), numbers], axis=1)
+        return ArraySource(masks.masked(features, seeds=seeds, masking=how))
+
+    sources = [source(texts, part) for part, texts in enumerate((train, held_out))]
+    return DataSets(
+        train=sources[0],
+        evaluation=sources[1],
+        model_arguments={"vocab_size": words.vocab_size, "sequence_length": sequence_length},
+        description=f"{sources[0].size:,} sequences to train on, {sources[1].size:,} held out, "
+        f"{words.vocab_size:,} tokens in the vocabulary",
+    )
