@@ -30,6 +30,8 @@ def define_flags() -> None:
     flags.DEFINE_integer("examples", 200_000, "Examples of 128 tokens to read.", lower_bound=1)
     flags.DEFINE_integer("packed_examples", 1_000_000, "Packed examples in the epoch to enter.", lower_bound=1)
     flags.DEFINE_integer("pictures", 100_000, "JPEGs in the epoch to enter.", lower_bound=1)
+    flags.DEFINE_integer("csv_rows", 50_000, "Rows of the CSV file to convert.", lower_bound=1)
+    flags.DEFINE_integer("conversions", 5, "Conversions of it, by each writer.", lower_bound=1)
     flags.DEFINE_string("folder", None, "Where to make a temporary folder for the data, of up to 1.2 GB.")
     flags.DEFINE_bool("json", False, "Print the measurements as JSON.")
     flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
@@ -46,9 +48,7 @@ def run() -> int:
     from tpuloop.commands.bench.machine import machine
 
     results: Dict[str, Any] = {"machine": machine()}  # Its load before ours.
-    with quiet.quiet_start():
-        import tensorflow  # noqa: F401
-    quiet.filter_python_warnings()
+    _load_tensorflow()
     from tpuloop.commands.bench.input_table import report
     from tpuloop.commands.bench.reading import Mismatch
 
@@ -83,6 +83,25 @@ def _measure(part: str, folder: str) -> Dict[str, Any]:
             ids = input_files.write_tokens(own, count=FLAGS.batch, files=1).ids
             files = input_files.write_packed(own, ids, count=FLAGS.packed_examples, files=_FILES)
             return entering.enter_packed(files, batch=FLAGS.batch, repeats=FLAGS.repeats)
-        logger.info("pictures: making %s JPEGs", f"{FLAGS.pictures:,}")
-        files = input_files.write_pictures(own, count=FLAGS.pictures, files=_FILES)
-        return entering.enter_pictures(files, batch=FLAGS.batch, repeats=FLAGS.repeats)
+        if part == "pictures":
+            logger.info("pictures: making %s JPEGs", f"{FLAGS.pictures:,}")
+            files = input_files.write_pictures(own, count=FLAGS.pictures, files=_FILES)
+            return entering.enter_pictures(files, batch=FLAGS.batch, repeats=FLAGS.repeats)
+        logger.info("converting: %s times, by two writers", FLAGS.conversions)
+        return _convert(own)
+
+
+def _convert(folder: str) -> Dict[str, Any]:
+    from tpuloop.commands.bench.convert_race import convert_race
+    from tpuloop.commands.bench.machine import cores
+
+    return convert_race(examples=FLAGS.csv_rows, workers=cores(), repeats=FLAGS.conversions)
+
+
+def _load_tensorflow() -> None:
+    """Without its noise, and without a GPU, whose memory it would take for nothing."""
+    with quiet.quiet_start():
+        import tensorflow as tf
+
+        tf.config.set_visible_devices([], "GPU")
+    quiet.filter_python_warnings()

@@ -75,15 +75,18 @@ def _rates(
 
 
 def _reading(dataset: tf.data.Dataset) -> Callable[[int, Pause], None]:
-    @tf.function
-    def read(iterator: Any, batches: tf.Tensor) -> None:
-        for _ in tf.range(batches):
-            next(iterator)
-
     def work(batches: int, pause: Pause) -> None:
         iterator = iter(dataset)
+
+        @tf.function
+        def read(count: tf.Tensor) -> None:
+            for _ in tf.range(count):
+                next(iterator)
+
+        # In a compiled loop, as training reads; a concrete function, as TensorFlow warns of many tracings of one.
+        compiled = read.get_concrete_function(tf.TensorSpec([], tf.int32))
         while batches:
-            read(iterator, tf.constant(batches))
+            compiled(tf.constant(batches))
             batches = pause()
 
     return work
