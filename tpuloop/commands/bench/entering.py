@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Sequence
 import tensorflow as tf
 
 from tpuloop.commands.bench.input_files import FEATURES
-from tpuloop.commands.bench.reading import rest
+from tpuloop.commands.bench.stream_rates import rest
 from tpuloop.data.lanes import RecordFile
 from tpuloop.data.packed_source import PackedSource
 from tpuloop.data.record_source import RecordSource
