@@ -13,7 +13,7 @@ _WHERE = {
     "Callback": "tpuloop.hooks",
     "CheckpointError": "tpuloop.checkpoint.commit",
     "DataError": "tpuloop.data.checks",
-    "DataSets": "tpuloop.data.data_sets",
+    "DataSets": "tpuloop.data.sets.registry",
     "LoopSettings": "tpuloop.settings",
     "Mean": "tpuloop.engine.mean",
     "Progress": "tpuloop.callbacks.progress",

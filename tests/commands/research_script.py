@@ -4,7 +4,7 @@ import tensorflow as tf
 from absl import flags
 
 import tpuloop
-from tpuloop.data.sample import digits
+from tpuloop.data.sets.digits import digits
 
 SMOOTHING = flags.DEFINE_float(
     "smoothing", 0.1, "Share of the label spread over all classes.", lower_bound=0, upper_bound=1

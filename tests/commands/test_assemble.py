@@ -8,7 +8,7 @@ import tpuloop
 from tpuloop.commands import assemble
 from tpuloop.commands.optimizer import OPTIMIZERS, make_optimizer
 from tpuloop.commands.recipe import Recipe, make_recipe
-from tpuloop.data.data_sets import DATA_SETS, DataSets
+from tpuloop.data.sets.registry import DATA_SETS, DataSets
 from tpuloop.errors import UsageError
 
 X, Y = np.zeros([6, 4], np.float32), np.zeros([6], np.int64)

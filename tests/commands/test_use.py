@@ -37,7 +37,7 @@ def predictions(digits_run, quick_tpuloop):
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
     """A file with the first five held-out examples."""
-    from tpuloop.data.sample import digits
+    from tpuloop.data.sets.digits import digits
 
     path = tmp_path_factory.mktemp("examples") / "x.npz"
     np.savez(path, x=digits().evaluation.arrays[0][:5])
@@ -114,7 +114,7 @@ def test_a_model_without_an_input_shape_is_exported_with_that_of_the_data(quick_
         assert result.status == 0, result.err
     import tensorflow as tf
 
-    from tpuloop.data.sample import digits
+    from tpuloop.data.sets.digits import digits
 
     x = digits().evaluation.arrays[0]
     saved = tf.saved_model.load(str(tmp_path / "run" / "export"))

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from unittest import mock
 
 from gcp_storage_emulator import server as package
+from gcp_storage_emulator.exceptions import NotFound
 from gcp_storage_emulator.handlers import buckets, objects
 from gcp_storage_emulator.storage import Storage
 
@@ -37,6 +38,36 @@ class Request(NamedTuple):
     time: float
 
 
+class _Objects(Storage):
+    """Keeps what objects hold by their names, of which the package makes paths: "run/" is none, and fails in some."""
+
+    def __init__(self):
+        super().__init__(use_memory_fs=True)
+        self._contents = {}
+
+    def create_file(self, bucket_name, file_name, content, file_obj, file_id=None):
+        if bucket_name not in self.buckets:
+            raise NotFound
+        self._contents[bucket_name, file_name] = content
+        self.objects.setdefault(bucket_name, {})[file_name] = file_obj
+        if file_id:
+            self.delete_resumable_file_obj(file_id)
+
+    def get_file(self, bucket_name, file_name, show_error=True):
+        if (bucket_name, file_name) not in self._contents:
+            raise NotFound
+        return self._contents[bucket_name, file_name]
+
+    def get_file_list(self, *args, **kwargs):
+        files, prefixes = super().get_file_list(*args, **kwargs)
+        return files, sorted(set(prefixes))  # One version names a folder once for each object in it.
+
+    def delete_file(self, bucket_name, file_name):
+        if self._contents.pop((bucket_name, file_name), None) is None:
+            raise NotFound
+        del self.objects[bucket_name][file_name]
+
+
 class Emulator:
     """A server in a thread of this process, on a port of its own; keeps everything in memory.
 
@@ -50,7 +81,7 @@ class Emulator:
     def __init__(self, *bucket_names):
         self.requests = []
         self.fault = lambda request: None
-        self._storage = Storage(use_memory_fs=True)
+        self._storage = _Objects()
         self._lock = threading.Lock()
         for name in bucket_names:
             buckets.create_bucket(name, self._storage)

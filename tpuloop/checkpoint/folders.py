@@ -50,8 +50,8 @@ def is_committed(folder: str) -> bool:
 
 
 def names_in(folder: str) -> List[str]:
-    """The files and folders in a folder, sorted."""
-    return sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder))
+    """The files and folders in a folder, sorted, each once: a store may name a folder for each object in it."""
+    return sorted({name.rstrip("/") for name in tf.io.gfile.listdir(folder)})
 
 
 def put_in_place(fresh: str, final: str) -> None:

@@ -9,7 +9,7 @@ from tpuloop.commands.named import checked_arguments, load_function
 from tpuloop.commands.optimizer import make_optimizer
 from tpuloop.commands.recipe import Recipe, check_choice
 from tpuloop.data import checks
-from tpuloop.data.data_sets import DATA_SETS, DataSets, data_set_builder
+from tpuloop.data.sets.registry import DATA_SETS, DataSets, data_set_builder
 from tpuloop.data.source import as_source
 from tpuloop.errors import UsageError, first_line
 from tpuloop.loop import TrainLoop

@@ -1,6 +1,6 @@
 """What `tpuloop data convert` wrote, as sources."""
 
-from typing import Any, Callable, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -29,16 +29,25 @@ def converted_source(
       UsageError: where the folder is none, is damaged, or has no such split.
     """
     manifest = manifest or Manifest.load(folder)
-    if split not in manifest.splits:
-        raise DataError(f"{folder} has no split {split!r}: it has {', '.join(manifest.splits)}")
-    parts = [
-        RecordFile(files.join(folder, shard.file), shard.records, shard.examples) for shard in manifest.splits[split]
-    ]
+    parts = record_files(folder, manifest, split)
     if manifest.kind == PACKED:
         return PackedSource(
             parts, features=manifest.features, examples_per_record=manifest.examples_per_record, shuffle=shuffle
         )
     return RecordSource(parts, shuffle=shuffle).map_batches(_parser(manifest.features))
+
+
+def record_files(folder: str, manifest: Manifest, split: str) -> List[RecordFile]:
+    """The files of a split.
+
+    Raises:
+      DataError: where there is no such split.
+    """
+    if split not in manifest.splits:
+        raise DataError(f"{folder} has no split {split!r}: it has {', '.join(manifest.splits)}")
+    return [
+        RecordFile(files.join(folder, shard.file), shard.records, shard.examples) for shard in manifest.splits[split]
+    ]
 
 
 def features_and_label(manifest: Manifest) -> Optional[Callable[[Mapping[str, Any]], Any]]:

@@ -7,8 +7,8 @@ import pytest
 
 from tpuloop.commands import assemble
 from tpuloop.commands.recipe import make_recipe
+from tpuloop.data.sets.pydoc import pydoc
 from tpuloop.data.text import pydoc_text
-from tpuloop.data.text.data_sets import pydoc
 from tpuloop.errors import UsageError
 
 

@@ -109,7 +109,10 @@ class ImageInput(Input):
     def contents(self) -> Contents:
         """Examples in the layout of ImageNet's files, or packed pixels; a unit is an image."""
         size = self._size
-        made: Dict[str, Any] = {"order": "by a hash of the seed and the file's name", "first_class": 0}
+        made: Dict[str, Any] = {
+            "order": "by a hash of the seed and the file's name",
+            "first_class": 1 if size is None else 0,
+        }
         if size is not None:
             made["resized"] = "bilinear, without keeping the shape"
         return Contents(
@@ -157,7 +160,7 @@ class ImageInput(Input):
         header = read_header(data)
         return encode(
             {
-                "image/class/label": label,
+                "image/class/label": label + 1,  # 0 is the background, in ImageNet's files.
                 "image/class/text": os.fsencode(self._classes[label]),
                 "image/colorspace": header.colorspace.encode(),
                 "image/encoded": data,

@@ -5,7 +5,7 @@ from typing import List, Optional
 import numpy as np
 
 from tpuloop.data.arrays import ArraySource
-from tpuloop.data.data_sets import DataSets
+from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 from tpuloop.data.text import masking as masks
 from tpuloop.data.text import pydoc_text

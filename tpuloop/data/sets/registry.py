@@ -37,10 +37,16 @@ def _called(data: Any) -> Any:
 
 # Each in a module of its own, which is loaded when it is asked for.
 DATA_SETS: Dict[str, str] = {
-    "digits": "tpuloop.data.sample:digits",
-    "imagenet": "tpuloop.data.images.data_sets:imagenet",
-    "images": "tpuloop.data.images.data_sets:images",
-    "pydoc": "tpuloop.data.text.data_sets:pydoc",
+    "bert": "tpuloop.data.sets.files:bert",
+    "csv": "tpuloop.data.sets.files:csv",
+    "digits": "tpuloop.data.sets.digits:digits",
+    "imagenet": "tpuloop.data.sets.pictures:imagenet",
+    "images": "tpuloop.data.sets.pictures:images",
+    "jsonl": "tpuloop.data.sets.files:jsonl",
+    "npz": "tpuloop.data.sets.files:npz",
+    "pydoc": "tpuloop.data.sets.pydoc:pydoc",
+    "records": "tpuloop.data.sets.converted:records",
+    "synthetic": "tpuloop.data.sets.synthetic:synthetic",
 }
 
 

@@ -12,10 +12,11 @@ import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.checks import DataError
-from tpuloop.data.images.data_sets import imagenet, images
+from tpuloop.data.faults import find_fault
 from tpuloop.data.images.folder import ImageFolder
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.split import split_by_hash
+from tpuloop.data.sets.pictures import imagenet, images
 from tpuloop.errors import UsageError
 
 COLOURS = {"blue": (30, 30, 220), "green": (30, 200, 30), "red": (220, 30, 30)}
@@ -278,6 +279,31 @@ def test_a_later_record_that_is_no_picture(features, said, tmp_path, pictures):
     data = imagenet(path=str(tmp_path), num_classes=7, validation=None)
     with pytest.raises(tf.errors.InvalidArgumentError, match=said):
         one_pass(data.train)
+
+
+def test_a_damaged_picture_is_named_by_its_file(tmp_path, pictures):
+    write(tmp_path, pictures, range(2))
+    file = tmp_path / "green" / "0.jpeg"
+    file.write_bytes(file.read_bytes()[:-200])
+    train = images(path=str(tmp_path), size=8, augment="none", held_out=0).train
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        one_pass(train)
+    fault = find_fault(train, lambda stage: stage.numbered_pass(batch_size=4))
+    assert str(fault).startswith(f"{file}: decode: ")
+
+
+def test_damaged_pictures_are_named_by_their_record_or_skipped(tmp_path, pictures):
+    noise = pictures.jpeg(np.random.default_rng(0).integers(0, 256, [64, 12, 3], np.uint8))
+    with tf.io.TFRecordWriter(str(tmp_path / "train-0")) as writer:
+        for label, encoded in enumerate([noise, noise, noise[:-60], noise]):
+            writer.write(pictures.record(image=encoded, label=label))
+    arguments = {"path": str(tmp_path), "size": 8, "num_classes": 4, "validation": None, "on_bad_record": "skip"}
+    with pytest.raises(DataError, match="more than 0 bad records, the first of them .*train-0, record 2: decode: "):
+        imagenet(**arguments, max_bad_records=0)
+    # Most parts of a truncated picture could be decoded; it is left out all the same.
+    data = imagenet(**arguments)
+    assert data.description == "3 pictures of 4 classes to train on, none held out"
+    assert one_pass(data.train)[1].tolist() == [0, 1, 3]
 
 
 RECIPE = """

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
-from tpuloop.data.data_sets import DataSets
+from tpuloop.data.sets.registry import DataSets
 
 
 def digits() -> DataSets:
@@ -25,7 +25,7 @@ def digits() -> DataSets:
 
 
 def _read_digits(split: str) -> Tuple[np.ndarray, np.ndarray]:
-    path = os.path.join(os.path.dirname(__file__), "digits", f"{split}.tfrecord")
+    path = os.path.join(os.path.dirname(os.path.dirname(__file__)), "digits", f"{split}.tfrecord")
     features = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
     records = tf.data.TFRecordDataset(path).batch(4096).with_options(_untuned())
     parts = [tf.nest.map_structure(np.asarray, tf.io.parse_example(record, features)) for record in records]

@@ -1,31 +1,31 @@
 """Data sets of pictures that lie in files of one's own."""
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 import tensorflow as tf
 
 from tpuloop import paths
+from tpuloop.data import bad_records
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
-from tpuloop.data.data_sets import DataSets
-from tpuloop.data.images.decode import check_image, is_picture
+from tpuloop.data.images.decode import check_image, decode_whole, is_picture
 from tpuloop.data.images.folder import ImageFolder, list_image_folder
-from tpuloop.data.images.layouts import detect_layout
+from tpuloop.data.images.layouts import Layout, detect_layout
 from tpuloop.data.images.preprocess import eval_image, train_image, whole_image
 from tpuloop.data.images.small import random_crop_and_flip
 from tpuloop.data.images.split import split_by_hash
 from tpuloop.data.index import counted
+from tpuloop.data.lanes import RecordFile
 from tpuloop.data.record_source import RecordSource
+from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 
 # `(encoded, seed)` of one example to what a model is given of it.
 Preprocess = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 AUGMENTATIONS = ("crop", "shift", "none")
-# Records shuffled with each other, beside the order of the files: the buffer of the TPU reference ResNet.
-_WINDOW = 1024
 _DTYPES = ("float32", "bfloat16")
 _HELD_OUT_FOLDERS = ("val", "validation", "test")
 
@@ -79,6 +79,8 @@ def imagenet(
     validation: Optional[str] = "*validation*",
     augment: str = "crop",
     dtype: str = "float32",
+    on_bad_record: str = "fail",
+    max_bad_records: int = bad_records.MOST,
 ) -> DataSets:
     """ImageNet, or any other classification of pictures, as TFRecords of one picture each.
 
@@ -93,6 +95,7 @@ def imagenet(
       train: the pattern of the files' names, such as train-00000-of-01024; or subfolder/pattern.
       validation: likewise of what is held out; None for nothing.
       augment, dtype: as for `images`.
+      on_bad_record, max_bad_records: see `bad_records.with_policy`; "skip" decodes all pictures once, before training.
 
     Raises:
       UsageError: where a pattern matches no file, or a file is damaged; where the first record of a split is of another
@@ -100,9 +103,43 @@ def imagenet(
     """
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 1:
         raise DataError(f"num_classes must be an integer of at least 1; it is {num_classes!r}")
+
+    def files(pattern: str) -> List[RecordFile]:
+        found = [file for file in counted(paths.files_matching(paths.join(path, pattern))) if file.records]
+        if not found:
+            raise DataError(f"the files {paths.join(path, pattern)} hold no records")
+        return found
+
+    return of_files(
+        files(train),
+        None if validation is None else files(validation),
+        num_classes=num_classes,
+        size=size,
+        augment=augment,
+        dtype=dtype,
+        on_bad_record=on_bad_record,
+        max_bad_records=max_bad_records,
+    )
+
+
+def of_files(
+    train: Sequence[RecordFile],
+    validation: Optional[Sequence[RecordFile]],
+    *,
+    num_classes: int,
+    size: int,
+    augment: str,
+    dtype: str,
+    on_bad_record: str,
+    max_bad_records: int,
+) -> DataSets:
+    """The data sets of files of pictures in one of the layouts; see `imagenet`."""
     of_train, of_evaluation = _preprocessing(size=size, augment=augment, dtype=dtype)
-    to_train = _records(path, train, of_train, num_classes=num_classes)
-    held_out = None if validation is None else _records(path, validation, of_evaluation, num_classes=num_classes)
+    policy = {"on_bad_record": on_bad_record, "max_bad_records": max_bad_records}
+    to_train = _records(train, of_train, num_classes=num_classes, policy=policy)
+    held_out = None
+    if validation is not None:
+        held_out = _records(validation, of_evaluation, num_classes=num_classes, policy=policy)
     held = "none held out" if held_out is None else f"{held_out.size:,} held out"
     return _data_sets(
         train=to_train,
@@ -113,9 +150,9 @@ def imagenet(
     )
 
 
-def _data_sets(*, train: Source, evaluation: Optional[Source], size: int, num_classes: int, description: str):
-    # Here, since that module lists the functions of this one.
-
+def _data_sets(
+    *, train: Source, evaluation: Optional[Source], size: int, num_classes: int, description: str
+) -> DataSets:
     return DataSets(
         train=train,
         evaluation=evaluation,
@@ -178,37 +215,56 @@ def _source(folder: ImageFolder, preprocess: Preprocess) -> Source:
     return FolderSource(folder).map_examples(read, name="decode")
 
 
-def _records(path: str, pattern: str, preprocess: Preprocess, *, num_classes: int) -> Source:
+def _records(
+    files: Sequence[RecordFile], preprocess: Preprocess, *, num_classes: int, policy: Mapping[str, Any]
+) -> Source:
     """The pictures of some files.
 
     Raises:
       UsageError: as `imagenet`.
     """
-    files = [file for file in counted(paths.files_matching(paths.join(path, pattern))) if file.records]
-    if not files:
-        raise DataError(f"the files {paths.join(path, pattern)} hold no records")
-    name = files[0].path
-    first = next(tf.data.TFRecordDataset(name).take(1).as_numpy_iterator())
-    try:
-        layout = detect_layout(first)
-    except DataError as error:
-        raise DataError(f"{name}, record 0: {error}") from error
-    reason = check_image(tf.train.Example.FromString(first).features.feature[layout.image_key].bytes_list.value[0])
-    if reason:
-        raise DataError(f"{name}, record 0: feature {layout.image_key} holds no picture: {reason}")
+    layout = _layout_of(files[0].path)
 
     @as_written
     def parse(serialized: tf.Tensor) -> Any:
         return layout.parse(serialized, num_classes=num_classes)
 
-    @as_written
-    def decode(example: Tuple[tf.Tensor, tf.Tensor], seed: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
-        encoded, label = example
-        checked = _checked(encoded, f"feature {layout.image_key} is no JPEG, PNG, GIF or BMP")
-        return preprocess(checked, seed), label
+    def decoded(source: Source, of_picture: Preprocess) -> Source:
+        @as_written
+        def decode(example: Tuple[tf.Tensor, tf.Tensor], seed: tf.Tensor) -> Tuple[tf.Tensor, tf.Tensor]:
+            encoded, label = example
+            checked = _checked(encoded, f"feature {layout.image_key} is no JPEG, PNG, GIF or BMP")
+            return of_picture(checked, seed), label
 
-    source = RecordSource(files, window=_WINDOW)
-    return source.map_batches(parse, name="parse").map_examples(decode, name="decode")
+        return source.map_batches(parse, name="parse").map_examples(decode, name="decode")
+
+    # The whole pictures, of which training may decode another part each time.
+    whole = bad_records.with_policy(decoded(RecordSource(files), _size), **policy)
+    (_, good), *_ = whole.stages()
+    return decoded(good, preprocess)
+
+
+def _size(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Height and width of a picture that is decoded whole."""
+    del seed
+    return tf.shape(decode_whole(encoded))[:2]
+
+
+def _layout_of(file: str) -> Layout:
+    """The layout of a file's first record, which must hold a picture.
+
+    Raises:
+      DataError: where it has none, or no picture.
+    """
+    first = next(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator())
+    try:
+        layout = detect_layout(first)
+    except DataError as error:
+        raise DataError(f"{file}, record 0: {error}") from error
+    reason = check_image(tf.train.Example.FromString(first).features.feature[layout.image_key].bytes_list.value[0])
+    if reason:
+        raise DataError(f"{file}, record 0: feature {layout.image_key} holds no picture: {reason}")
+    return layout
 
 
 def _checked(encoded: tf.Tensor, *message: Any) -> tf.Tensor:

@@ -1,0 +1,136 @@
+"""What `tpuloop data convert` wrote, as a data set."""
+
+from typing import Any, Dict, Mapping, Optional
+
+import tensorflow as tf
+
+from tpuloop.data.bad_records import MOST, with_policy
+from tpuloop.data.checks import DataError
+from tpuloop.data.converted import converted_source, features_and_label, record_files
+from tpuloop.data.images.layouts import CLASSIC
+from tpuloop.data.records.manifest import Manifest
+from tpuloop.data.sets.pictures import of_files
+from tpuloop.data.sets.registry import DataSets
+from tpuloop.data.source import Source
+from tpuloop.data.text.masked_source import MaskedSource
+from tpuloop.data.text.masking import Masking, default_predictions
+from tpuloop.data.text.special import SpecialTokens
+
+_MASKED = "masked_lm_positions"
+
+
+def records(
+    *,
+    path: str,
+    train: str = "train",
+    evaluation: Optional[str] = None,
+    num_classes: Optional[int] = None,
+    mask_rate: float = 0.15,
+    max_predictions: Optional[int] = None,
+    size: int = 224,
+    augment: str = "crop",
+    dtype: str = "float32",
+    cache: bool = False,
+    on_bad_record: str = "fail",
+    max_bad_records: int = MOST,
+) -> DataSets:
+    """A folder that `tpuloop data convert` wrote.
+
+    With a label, examples are `(x, y)`: `x` the one other feature, or a dict of several; pictures of uint8 become
+    float32 from 0 to 1. Without, they are dicts of features. Text that was converted without masks is masked anew in
+    every epoch.
+
+    Args:
+      path: the folder, local or such as gs://BUCKET/FOLDER.
+      train: the split to train on.
+      evaluation: the split held out; by default "test" where there is one.
+      num_classes: of an integer label without names; by default the largest label says, for which all are read.
+      mask_rate, max_predictions: of text that is masked when it is read; see `text.masking`.
+      size, augment, dtype: of pictures that were kept as files; see `pictures.imagenet`.
+      cache: whether examples are read once and then lie in memory.
+      on_bad_record, max_bad_records: see `bad_records.with_policy`.
+
+    Raises:
+      UsageError: where the folder is none or is damaged, has no such split, or its examples do not fit into memory.
+    """
+    manifest = Manifest.load(path)
+    held_out = evaluation or ("test" if "test" in manifest.splits and train != "test" else None)
+    if manifest.label == CLASSIC.label_key:
+        return of_files(
+            record_files(path, manifest, train),
+            None if held_out is None else record_files(path, manifest, held_out),
+            num_classes=num_classes or len(manifest.classes or ()),
+            size=size,
+            augment=augment,
+            dtype=dtype,
+            on_bad_record=on_bad_record,
+            max_bad_records=max_bad_records,
+        )
+    masking = _masking(manifest, mask_rate=mask_rate, max_predictions=max_predictions)
+
+    def source(split: str) -> Source:
+        found = with_policy(
+            converted_source(path, split=split, manifest=manifest),
+            on_bad_record=on_bad_record,
+            max_bad_records=max_bad_records,
+        )
+        found = found.cached() if cache else found
+        if masking is not None:
+            return MaskedSource(found, masking=masking)
+        pair = features_and_label(manifest)
+        return found if pair is None else found.map_batches(lambda batch: _scaled(pair(batch)), name="pair")
+
+    to_train = source(train)
+    held = "none held out" if held_out is None else f"{manifest.examples(held_out):,} held out"
+    return DataSets(
+        train=to_train,
+        evaluation=None if held_out is None else source(held_out),
+        model_arguments=_model_arguments(manifest, to_train, num_classes),
+        description=f"{to_train.size:,} examples to train on, {held}",
+    )
+
+
+def _scaled(example: Any) -> Any:
+    """`(x, y)` with pictures as numbers from 0 to 1."""
+    x, y = example
+    if isinstance(x, tf.Tensor) and x.dtype == tf.uint8:
+        x = tf.cast(x, tf.float32) / 255
+    return x, y
+
+
+def _model_arguments(manifest: Manifest, source: Source, num_classes: Optional[int]) -> Mapping[str, Any]:
+    arguments: Dict[str, Any] = {}
+    text = manifest.made.get("text")
+    if text is not None:
+        arguments.update(vocab_size=text["vocab_size"], sequence_length=text["sequence_length"])
+    if manifest.label is None:
+        return arguments
+    x, y = source.element_spec
+    if isinstance(x, tf.TensorSpec):
+        arguments["input_shape"] = tuple(x.shape)
+    if y.dtype.is_integer:
+        arguments["num_classes"] = num_classes or len(manifest.classes or ()) or _largest(source) + 1
+    return arguments
+
+
+def _largest(source: Source) -> int:
+    labels = source.one_pass(batch_size=4096).map(lambda x, y: tf.cast(tf.reduce_max(y), tf.int64))
+    return int(labels.reduce(tf.constant(-1, tf.int64), tf.maximum))
+
+
+def _masking(manifest: Manifest, *, mask_rate: float, max_predictions: Optional[int]) -> Optional[Masking]:
+    """How text is masked when it is read; None for what is masked already, has labels, or is no text."""
+    text = manifest.made.get("text")
+    if text is None or manifest.label is not None or any(feature.name == _MASKED for feature in manifest.features):
+        return None
+    try:
+        special = SpecialTokens(*text["special_ids"])
+        most = default_predictions(text["sequence_length"], rate=mask_rate)
+        return Masking(
+            vocab_size=text["vocab_size"],
+            max_predictions=most if max_predictions is None else max_predictions,
+            rate=mask_rate,
+            special=special,
+        )
+    except (KeyError, TypeError) as error:
+        raise DataError(f"the manifest does not say how its text was made ({error}): convert it anew") from error
