@@ -5,7 +5,7 @@ from typing import Any, Callable, Dict, List, Mapping
 
 import tensorflow as tf
 
-from tpuloop.commands.bench.turns import Lane, Pause, steps_of_a_slice, take_turns
+from tpuloop.commands.bench.turns import Lane, Pause, run_for, take_turns
 
 _IDLE = 0.05  # Of a core.
 _LONGEST_REST = 1.0  # Seconds.
@@ -25,13 +25,14 @@ def batches_per_second(
       For each stream its batches a second in each repeat.
     """
     lanes = {name: Lane(_reading(make)) for name, make in streams.items()}
+    # What was read ahead is read away before the clock starts, here and before every slice.
+    half = slice_seconds / 2
     steps = {}
     for name, lane in lanes.items():
-        lane.slice(1)
-        steps[name] = steps_of_a_slice(lane, seconds=slice_seconds, together=_TOGETHER)
-    # What was read ahead during a rest is read away before the clock starts.
-    untimed = {name: max(1, count // 3) for name, count in steps.items()}
-    seconds = take_turns(lanes, steps=steps, repeats=repeats, rest=rest, untimed=untimed)
+        lane.slice(_TOGETHER)
+        run_for(lane, seconds=half, together=_TOGETHER)
+        steps[name] = max(_TOGETHER, round(slice_seconds * run_for(lane, seconds=half, together=_TOGETHER)))
+    seconds = take_turns(lanes, steps=steps, repeats=repeats, rest=rest, untimed_seconds=half)
     for lane in lanes.values():
         lane.end()
     return {name: [1 / value for value in values] for name, values in seconds.items()}

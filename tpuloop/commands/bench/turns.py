@@ -69,20 +69,29 @@ def steps_of_a_slice(lane: Lane, *, seconds: float, together: int) -> int:
     return together * max(1, round(seconds / fastest))
 
 
+def run_for(lane: Lane, *, seconds: float, together: int) -> float:
+    """Runs a lane for some time, so many steps together, and returns its steps a second; 0 where there is no time."""
+    steps, taken = 0, 0.0
+    while taken < seconds:
+        taken += lane.slice(together)
+        steps += together
+    return steps / taken if taken else 0.0
+
+
 def take_turns(
     lanes: Mapping[str, Lane],
     *,
     steps: Mapping[str, int],
     repeats: int,
     rest: Callable[[], None],
-    untimed: Optional[Mapping[str, int]] = None,
+    untimed_seconds: float = 0.0,
 ) -> Dict[str, List[float]]:
     """Runs every lane for a slice, one after the other, `repeats` times over.
 
     Args:
       steps: of a slice.
       rest: called before each slice.
-      untimed: steps before each slice that do not count, for what a lane has made in advance while others ran.
+      untimed_seconds: of each slice that do not count, for what a lane has made in advance while others ran.
 
     Returns:
       For each lane the seconds of a step in each repeat.
@@ -92,7 +101,6 @@ def take_turns(
         # Back and forth, so that nobody always comes after the same one, whose data may still be read ahead.
         for name in list(lanes)[:: -1 if repeat % 2 else 1]:
             rest()
-            if untimed is not None:
-                lanes[name].slice(untimed[name])
+            run_for(lanes[name], seconds=untimed_seconds, together=max(1, steps[name] // 10))
             times[name].append(lanes[name].slice(steps[name]) / steps[name])
     return times
