@@ -31,7 +31,9 @@ def batches_per_second(
     for name, lane in lanes.items():
         lane.slice(_TOGETHER)
         run_for(lane, seconds=half, together=_TOGETHER)
-        steps[name] = max(_TOGETHER, round(slice_seconds * run_for(lane, seconds=half, together=_TOGETHER)))
+        # The slower of two, as what is still read ahead would make a slice far too long.
+        rate = min(run_for(lane, seconds=half, together=_TOGETHER) for _ in range(2))
+        steps[name] = max(_TOGETHER, round(slice_seconds * rate))
     seconds = take_turns(lanes, steps=steps, repeats=repeats, rest=rest, untimed_seconds=half)
     for lane in lanes.values():
         lane.end()
