@@ -45,7 +45,8 @@ def run_evaluation(
         while feed.steps is None or done < feed.steps:
             hooks.call("on_test_batch_begin", done, {})
             left = _STEPS_PER_CALL if feed.steps is None else feed.steps - done
-            call = engine.run(iterator, done=done, steps=min(left, _STEPS_PER_CALL))
+            with feed.naming_faults():
+                call = engine.run(iterator, done=done, steps=min(left, _STEPS_PER_CALL))
             if stop.is_set():
                 return None
             done += len(call.trace)

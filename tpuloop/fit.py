@@ -238,7 +238,12 @@ class Fit:
             if not self._epoch_open:
                 self._begin_epoch()
             self._hooks.on_train_batch_begin(step - self._epoch_start, step=step)
-            call = engine.run(iterator, done=step, steps=self._distance(step, feed_end))
+            try:
+                with feed.naming_faults(lambda: self._step):
+                    call = engine.run(iterator, done=step, steps=self._distance(step, feed_end))
+            except DataError:
+                self._save()  # The steps before are not lost: the run goes on from here when the data is mended.
+                raise
             self._diverged = call.halted
             if len(call.trace):
                 self._after_call(call)

@@ -412,7 +412,8 @@ class TrainLoop(tf.Module):
             engine = self._engines.predicting(
                 replica_step=self._overridable("predict_step"), split=self.splits_on_host(feed)
             )
-            batches = list(engine.outputs(self.iterator(feed)))
+            with feed.naming_faults():
+                batches = list(engine.outputs(self.iterator(feed)))
         if not batches:
             raise DataError("the data is empty: it gave no batch")
         return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *batches)

@@ -1,5 +1,6 @@
 """`tpuloop data convert` as a shell runs it: help, results, mistakes, stops, kills, full disks."""
 
+import contextlib
 import os
 import random
 import resource
@@ -147,6 +148,8 @@ WRONG = [
     (["t.csv"], "--out is missing: give a folder to write into"),
     (["t.csv", "--out=o", "--lable=y"], "there is no flag --lable; did you mean 'label'?"),
     (["absent.csv", "--out=o"], "absent.csv: there is no such file"),
+    (["absent.tfrecord", "--out=o"], "absent.tfrecord: there is no such file"),
+    (["full", "--out=o", "--format=csv"], "full is a folder: give files, as with full/*"),
     (["t.xyz", "--out=o"], "t.xyz: what it holds cannot be told by its name 't.xyz': give --format, one of csv, npz, "),
     (["t.csv", "a.npz", "--out=o"], "t.csv is csv and a.npz is npz: convert one kind at a time, or give --format"),
     (["t.csv", "--out=o", "--format=cvs"], "--format 'cvs' is unknown: use one of csv, npz, images, tfrecord"),
@@ -201,7 +204,7 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(tpuloop, table, whole, t
     assert workers
     (os.killpg if to_group else os.kill)(started.process.pid, number)
     status, out, err = started.end()
-    assert (status, out) == (75, "")
+    assert (status, out) == (75, ""), err
     assert err.splitlines()[-1] == f"stopped by {number.name}; the same command goes on from here"
     assert "Traceback" not in err
     assert not any(os.path.exists(f"/proc/{worker}") for worker in workers)
@@ -209,6 +212,30 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(tpuloop, table, whole, t
     rest = tpuloop(*arguments(table, tmp_path / "out"))
     assert rest.status == 0 and rest.err.startswith("going on: ")
     assert contents(tmp_path / "out") == whole
+
+
+def test_a_signal_while_the_input_is_looked_through(tmp_path):
+    """A pipe without a writer, which is waited for."""
+    os.mkfifo(tmp_path / "t.csv")
+    started = Started(tmp_path / "t.csv", tmp_path / "out")
+    writer = None
+    while writer is None:
+        assert started.process.poll() is None
+        with contextlib.suppress(OSError):  # ENXIO, until it is opened for reading.
+            writer = os.open(tmp_path / "t.csv", os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    os.kill(started.process.pid, signal.SIGTERM)
+    status, out, err = started.end()
+    os.close(writer)
+    assert (status, out, err) == (75, "", "stopped by SIGTERM; the same command goes on from here\n")
+
+
+def test_leaving_bad_rows_out_goes_on_from_where_one_was_found(tpuloop, tmp_path):
+    (tmp_path / "t.csv").write_text("a\n" + "".join(f"{n}\n" for n in range(300)) + "x\n")
+    command = ["data", "convert", "t.csv", "--out=o", "--shards=3", "--workers=1"]
+    assert "row 302, column 'a': 'x' is no number" in tpuloop(*command, cwd=tmp_path).err
+    result = tpuloop(*command, "--on_bad_record=skip", cwd=tmp_path)
+    assert result.status == 0 and result.err.startswith("going on: 2 of 3 shards are done\nwarning: left out: ")
 
 
 def test_a_kill_at_any_moment(tpuloop, table, whole, tmp_path):

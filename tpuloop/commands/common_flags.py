@@ -41,6 +41,7 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
         )
     flags.DEFINE_string("model", None, "Model: a name of the registry, or module:function of your own.")
     flags.DEFINE_string("data", None, "Data: the name of a data set, or module:function of your own.")
+    flags.DEFINE_enum("on_bad_record", None, ["fail", "skip"], "What to do with records that cannot be used.")
     flags.DEFINE_integer("steps", None, "Step to reach.")
     flags.DEFINE_integer("global_batch", None, "Examples a step, over all replicas.")
     flags.DEFINE_float("learning_rate", None, "Learning rate.")
@@ -98,6 +99,8 @@ def _flag_fields() -> Dict[str, Any]:
     for name in ("model", "data", "optimizer"):
         if FLAGS[name].value is not None:
             fields[name] = {"name": FLAGS[name].value}
+    if FLAGS.on_bad_record is not None:
+        fields["data"] = {**fields.get("data", {}), "on_bad_record": FLAGS.on_bad_record}
     if FLAGS.learning_rate is not None:
         fields["optimizer"] = {**fields.get("optimizer", {}), "learning_rate": FLAGS.learning_rate}
     if FLAGS.steps_per_loop is not None:

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.checks import DataError, named_specs
+from tpuloop.data.faults import naming_faults
 from tpuloop.data.source import Source
 
 logger = logging.getLogger("tpuloop")
@@ -32,7 +33,8 @@ def in_memory(source: Source) -> ArraySource:
             f"free a cache may take {_SHARE:.0%}: leave the cache out"
         )
     logger.info("caching %s examples in memory, about %s", f"{source.size:,}", _gib(needed))
-    parts = [tf.nest.map_structure(np.asarray, batch) for batch in source.one_pass(batch_size=_BATCH)]
+    with naming_faults(source, lambda stage: stage.numbered_pass(batch_size=_BATCH)):
+        parts = [tf.nest.map_structure(np.asarray, batch) for batch in source.one_pass(batch_size=_BATCH)]
     return ArraySource(tf.nest.map_structure(lambda *pieces: np.concatenate(pieces), *parts))
 
 

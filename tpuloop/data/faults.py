@@ -4,11 +4,13 @@ TensorFlow's own message names neither the file nor the record. As a source can 
 entered again where it failed, and its stages are tried one by one.
 """
 
+import contextlib
 import re
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Iterator, NamedTuple, Optional
 
 import tensorflow as tf
 
+from tpuloop.data.checks import DataError
 from tpuloop.data.mapped import Map
 from tpuloop.data.source import Source
 from tpuloop.errors import first_line
@@ -67,6 +69,25 @@ def find_fault(source: Source, stream: Callable[[Source], tf.data.Dataset], *, s
             number = int(origin.numbers[0])
             return Fault(number, stage.whereabouts(number), f"{name}: {said(in_batch.error)}")
     return None
+
+
+@contextlib.contextmanager
+def naming_faults(source: Source, stream: Callable[[Source], tf.data.Dataset], *, seed: int = 0) -> Iterator[None]:
+    """Around what reads a stream of `source`: an error that an example causes becomes one that names it.
+
+    Args:
+      stream: as for `find_fault`; called when an error came.
+
+    Raises:
+      DataError: in the place of TensorFlow's error.
+    """
+    try:
+        yield
+    except ERRORS as error:
+        fault = find_fault(source, stream, seed=seed)
+        if fault is None:
+            raise
+        raise DataError(f"{fault}: {source.remedy}") from error
 
 
 class _Failed(NamedTuple):

@@ -1,17 +1,29 @@
 """From data of any kind to the iterator that a loop reads."""
 
+import contextlib
 import dataclasses
 import logging
-from typing import Any, Dict, Optional, Tuple, Union
+from typing import Any, Callable, ContextManager, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
 from tpuloop.counts import check_count
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError, check_batches, check_divides
+from tpuloop.data.faults import naming_faults
 from tpuloop.data.source import Source, as_source
 
 logger = logging.getLogger("tpuloop")
+
+
+# Takes a function that tells how many steps were done when an error came; needed for training data only.
+_NamingFaults = Callable[..., ContextManager[None]]
+
+
+def _unnamed(step: Optional[Callable[[], int]] = None) -> ContextManager[None]:
+    """For data whose examples nobody can find again."""
+    del step
+    return contextlib.nullcontext()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,12 +35,15 @@ class Feed:
       steps: how many there are; None where that shows only when they end, or where they never do.
       endless: whether there is always another one.
       steps_per_epoch: batches in an epoch, where the data itself knows.
+      naming_faults: makes the context to read the batches in: an error that an example causes becomes one that names
+        it, a DataError. For training data it takes a function that tells how many steps were done then.
     """
 
     dataset: tf.data.Dataset
     steps: Optional[int]
     endless: bool
     steps_per_epoch: Optional[int]
+    naming_faults: _NamingFaults = _unnamed
 
     @property
     def may_end(self) -> bool:
@@ -109,7 +124,13 @@ def train_feed(
         check_divides(global_batch, rules.replicas)
         dataset = source.batches(batch_size=global_batch, seed=seed, position=step * global_batch)
         check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
-        return Feed(_class_weighted(dataset, class_weight), None, True, source.steps_per_epoch(global_batch))
+        return Feed(
+            _class_weighted(dataset, class_weight),
+            None,
+            True,
+            source.steps_per_epoch(global_batch),
+            _naming_in_run(source, global_batch, seed),
+        )
 
     _refuse_batch_size(batch_size)
     size = check_batches(data.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
@@ -159,8 +180,10 @@ def eval_feed(
     """
     data = resolved(data)
     source = as_source(data)
+    naming: _NamingFaults = _unnamed
     if source is not None:
         dataset = source.one_pass(batch_size=_size_of_batches(batch_size))
+        naming = _naming_in_pass(source, _size_of_batches(batch_size))
     else:
         _refuse_batch_size(batch_size)
         dataset = data
@@ -178,12 +201,30 @@ def eval_feed(
 
     if not pad:
         unpadded = as_written(lambda *batch: _unpadded(whole(batch)))
-        return Feed(dataset.map(unpadded), length, False, length)
+        return Feed(dataset.map(unpadded), length, False, length, naming)
     if size is None and rules.static_shapes:
         size = _size_of_batches(batch_size) if source is not None else _first_batch_size(dataset)
     dataset = dataset.map(as_written(lambda *batch: _padded(whole(batch), size, rules.replicas)))
     check_batches(dataset.element_spec, static_shapes=rules.static_shapes, strings=rules.strings)
-    return Feed(dataset, length, False, length)
+    return Feed(dataset, length, False, length, naming)
+
+
+def _naming_in_run(source: Source, batch_size: int, seed: int) -> _NamingFaults:
+    def naming(step: Callable[[], int]) -> ContextManager[None]:
+        def failed_batch(stage: Source) -> tf.data.Dataset:
+            return stage.numbered_batches(batch_size=batch_size, seed=seed, position=step() * batch_size).take(1)
+
+        return naming_faults(source, failed_batch, seed=seed)
+
+    return naming
+
+
+def _naming_in_pass(source: Source, batch_size: int) -> _NamingFaults:
+    def naming(step: Optional[Callable[[], int]] = None) -> ContextManager[None]:
+        del step  # The pass is read from its start.
+        return naming_faults(source, lambda stage: stage.numbered_pass(batch_size=batch_size))
+
+    return naming
 
 
 def resolved(data: Any) -> Union[tf.data.Dataset, Source]:

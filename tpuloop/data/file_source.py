@@ -51,6 +51,10 @@ class FileSource(Source):
         """A source of the same kind over other files."""
         raise NotImplementedError
 
+    @property
+    def remedy(self) -> str:
+        return "mend the file, or leave such records out (on_bad_record=skip)"
+
     def whereabouts(self, number: int) -> str:
         for file in self.files:
             if number < file.examples:

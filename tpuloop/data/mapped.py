@@ -41,6 +41,10 @@ class Map(Source):
         """The same function over another source."""
         return type(self)(source, self._function, name=self._name)
 
+    @property
+    def remedy(self) -> str:
+        return self._source.remedy
+
     def whereabouts(self, number: int) -> str:
         return self._source.whereabouts(number)
 
@@ -63,17 +67,30 @@ class BatchMap(Map):
 
     @property
     def element_spec(self) -> Any:
-        spec = self._source.element_spec
-        batch = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), spec)
-        dataset = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=(batch,))
-        return tf.nest.map_structure(
-            lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), dataset.map(self._function).element_spec
-        )
+        return _example_of(self._source.element_spec, self._function, seeded=False)
 
     def mapped(self, dataset: tf.data.Dataset, *, seed: int, rows: int, full: bool) -> tf.data.Dataset:
         # Not `as_written`: the function is the user's, and may want AutoGraph.
         return dataset.map(
             lambda batch, origin: (self._function(batch), origin),
+            num_parallel_calls=tf.data.AUTOTUNE,
+            deterministic=True,
+        )
+
+
+class SeededBatchMap(Map):
+    """`Source.map_seeded_batches`."""
+
+    @property
+    def element_spec(self) -> Any:
+        return _example_of(self._source.element_spec, self._function, seeded=True)
+
+    def cached(self) -> Source:
+        return self.over(self._source.cached())  # As ExampleMap.
+
+    def mapped(self, dataset: tf.data.Dataset, *, seed: int, rows: int, full: bool) -> tf.data.Dataset:
+        return dataset.map(
+            lambda batch, origin: (self._function(batch, example_seeds(*origin, seed=seed)), origin),
             num_parallel_calls=tf.data.AUTOTUNE,
             deterministic=True,
         )
@@ -101,3 +118,11 @@ class ExampleMap(Map):
             deterministic=True,
         )
         return examples.batch(rows, drop_remainder=full)
+
+
+def _example_of(spec: Any, function: Callable[..., Any], *, seeded: bool) -> Any:
+    """The structure of one example of what a function makes of batches of `spec`."""
+    batch = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), spec)
+    arguments = (batch, tf.TensorSpec([None, 2], tf.int32)) if seeded else (batch,)
+    result = tf.data.Dataset.from_generator(lambda: iter(()), output_signature=arguments).map(function).element_spec
+    return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape[1:], leaf.dtype), result)

@@ -78,6 +78,18 @@ class Source(abc.ABC):
 
         return BatchMap(self, function, name=name)
 
+    def map_seeded_batches(self, function: Callable[[Any, tf.Tensor], Any], *, name: str = "augment") -> "Source":
+        """A source whose batches are `function(batch, seeds)`; for what is drawn for many examples at once.
+
+        Args:
+          function: traced once; takes a batch and a seed for each example, int32 of shape [rows, 2], that is a function
+            of (seed, epoch, example); returns a batch of the same rows in the same order.
+          name: of the stage, as `tpuloop data bench` shows it.
+        """
+        from tpuloop.data.mapped import SeededBatchMap
+
+        return SeededBatchMap(self, function, name=name)
+
     def map_examples(self, function: Callable[[Any, tf.Tensor], Any], *, name: str = "augment") -> "Source":
         """A source whose examples are `function(example, seed)`; for augmentation, or decoding pictures.
 
@@ -93,6 +105,11 @@ class Source(abc.ABC):
     def whereabouts(self, number: int) -> str:
         """Where the example of that number in the stored order is, for a message."""
         return f"example {number}"
+
+    @property
+    def remedy(self) -> str:
+        """What to do with an example that cannot be used, for a message."""
+        return "mend it or leave it out"
 
     def find_fault(self) -> Any:
         """The first `Fault` in what the source reads, looked for in its files; None where none is known."""

@@ -39,11 +39,11 @@ def test_files_are_kept_in_the_layout_of_imagenet(folder, scan, read):
         name: (int(e["image/class/label"]), e["image/format"][0], int(e["image/height"]), int(e["image/width"]))
         for name, e in examples.items()
     } == {
-        "cat/1.png": (0, b"PNG", 4, 6),
-        "cat/2.jpg": (0, b"JPEG", 9, 5),
-        "cat/3.png": (0, b"PNG", 2, 3),
-        "dog/1.JPEG": (1, b"PNG", 7, 7),
-        "dog/more/2.jpeg": (1, b"JPEG", 8, 8),
+        "cat/1.png": (1, b"PNG", 4, 6),
+        "cat/2.jpg": (1, b"JPEG", 9, 5),
+        "cat/3.png": (1, b"PNG", 2, 3),
+        "dog/1.JPEG": (2, b"PNG", 7, 7),
+        "dog/more/2.jpeg": (2, b"JPEG", 8, 8),
     }
     for name, example in examples.items():
         assert example["image/encoded"][0] == (folder / name).read_bytes()

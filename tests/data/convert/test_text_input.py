@@ -14,9 +14,11 @@ import pytest
 from tpuloop.data.convert.conversion import Conversion, Stopped
 from tpuloop.data.convert.conversion import Layout as Files
 from tpuloop.data.convert.kinds import all_kinds, kind_of
+from tpuloop.data.converted import converted_source
 from tpuloop.data.records.framing import read_frames
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.data.text import corpus as corpora
+from tpuloop.data.text.masked_source import masked_source
 from tpuloop.data.text.masking import Masking
 from tpuloop.data.text.special import NAMES
 from tpuloop.data.text.wordpiece import WordPiece
@@ -245,6 +247,23 @@ def test_wrong_lines_are_told_or_left_out(write, vocab):
     numbers = write("b.jsonl", jsonl([{"text": "one", "label": 1}, {"text": "one", "label": "a"}]))
     with pytest.raises(UsageError, match="b.jsonl, line 2: the label 'a' is not a whole number of 64 bits"):
         read(scan(numbers, vocab=vocab, label="label"))
+
+
+def test_what_was_converted_is_read_and_masked_anew(reference, tmp_path):
+    convert(scan(reference["text"], vocab_size=500, sequence_length=32), tmp_path / "out", shards=1, held_out=0)
+    manifest = Manifest.load(str(tmp_path / "out"))
+    masking = Masking.of_converted(manifest.made["text"])
+    assert masking == Masking(vocab_size=500, max_predictions=5)
+    plain = converted_source(str(tmp_path / "out"), shuffle=False)
+    source = masked_source(plain, masking=masking)
+    (before,) = plain.one_pass(batch_size=64).take(1)
+    (after,) = source.one_pass(batch_size=64).take(1)
+    ids = after["input_ids"].numpy()
+    rows, places = np.nonzero(after["masked_lm_weights"].numpy())
+    columns = after["masked_lm_positions"].numpy()[rows, places]
+    assert (ids != before["input_ids"].numpy()).any()
+    ids[rows, columns] = after["masked_lm_ids"].numpy()[rows, places]
+    np.testing.assert_array_equal(ids, before["input_ids"])
 
 
 @pytest.mark.parametrize(

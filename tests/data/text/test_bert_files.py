@@ -1,12 +1,15 @@
 """Files of the original release of BERT, written here as its create_pretraining_data.py writes them."""
 
 import collections
+import functools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tpuloop.data.checks import DataError
+from tpuloop.data.index import counted
+from tpuloop.data.record_source import RecordSource
 from tpuloop.data.text.bert_files import bert_lengths, parse_bert
 
 
@@ -119,3 +122,14 @@ def test_weights_of_zero_and_labels_survive_as_they_are():
     records = tf.constant([serialized(*SECOND, random_next=value) for value in (True, False, True)])
     found = parse_bert(records, sequence_length=12, max_predictions=3)
     np.testing.assert_array_equal(found["next_sentence_labels"], [1, 0, 1])
+
+
+def test_as_a_source(path):
+    file = path(*(serialized(*(FIRST if n % 2 else SECOND), random_next=n % 2 == 0) for n in range(10)))
+    sequence_length, max_predictions = bert_lengths(file)
+    parse = functools.partial(parse_bert, sequence_length=sequence_length, max_predictions=max_predictions)
+    source = RecordSource(counted([file])).map_batches(parse)
+    assert source.size == 10 and source.element_spec["input_ids"] == tf.TensorSpec([12], tf.int32)
+    (batch,) = source.batches(batch_size=10, seed=0).take(1)
+    assert sorted(batch["next_sentence_labels"].numpy()) == [0] * 5 + [1] * 5
+    assert sorted(batch["input_ids"].numpy()[:, 1]) == [103] * 5 + [1996] * 5

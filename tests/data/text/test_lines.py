@@ -124,3 +124,13 @@ def test_bytes_that_are_not_utf_8(write):
 def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         split_into_ranges(str(tmp_path / "missing"), 2)
+    with pytest.raises(UsageError, match="missing cannot be opened"):
+        split_into_ranges(f"file://{tmp_path / 'missing'}", 2)
+
+
+def test_files_that_only_tensorflow_reaches(write):
+    path = write(b"\xef\xbb\xbfone\r\n\ntwo\n three\n" * 50)
+    remote = f"file://{path}"
+    expected = [line.data for line in read_lines(ByteRange(path, 0, 1000))]
+    assert [line.data for line in all_lines(remote, 7)] == expected
+    assert place(remote, 20) == f"{remote}, line 5"

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.checks import DataError
-from tpuloop.data.text.masked_source import MaskedSource
+from tpuloop.data.text.masked_source import masked_source
 from tpuloop.data.text.masking import Masking, default_predictions, masked
 from tpuloop.data.text.masking_in_graph import mask_in_graph
 from tpuloop.data.text.special import SpecialTokens
@@ -185,7 +185,7 @@ def test_a_graph_has_static_shapes_and_no_loop():
 def test_a_source_masks_anew_in_every_epoch_and_the_same_again():
     features = sequences(24, 32, full=True)
     features["number"] = np.arange(24, dtype=np.int32)
-    source = MaskedSource(ArraySource(features), masking=Masking(vocab_size=VOCAB, max_predictions=5))
+    source = masked_source(ArraySource(features), masking=Masking(vocab_size=VOCAB, max_predictions=5))
 
     def read(position, batches):
         rows = source.batches(batch_size=8, seed=3, position=position).take(batches).unbatch()
@@ -221,7 +221,7 @@ def test_a_source_masks_anew_in_every_epoch_and_the_same_again():
 )
 def test_a_source_of_other_things(features, expected):
     with pytest.raises(DataError, match=expected):
-        MaskedSource(ArraySource(features), masking=HOW)
+        masked_source(ArraySource(features), masking=HOW)
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ import tensorflow as tf
 from tpuloop.data.bad_records import MOST, with_policy
 from tpuloop.data.checks import DataError
 from tpuloop.data.converted import converted_source, features_and_label, record_files
+from tpuloop.data.faults import naming_faults
 from tpuloop.data.images.layouts import CLASSIC
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.data.sets.pictures import of_files
 from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
-from tpuloop.data.text.masked_source import MaskedSource
-from tpuloop.data.text.masking import Masking, default_predictions
-from tpuloop.data.text.special import SpecialTokens
+from tpuloop.data.text.masked_source import masked_source
+from tpuloop.data.text.masking import Masking
 
 _MASKED = "masked_lm_positions"
 
@@ -28,7 +28,7 @@ def records(
     mask_rate: float = 0.15,
     max_predictions: Optional[int] = None,
     size: int = 224,
-    augment: str = "crop",
+    augment: Optional[str] = "crop",
     dtype: str = "float32",
     cache: bool = False,
     on_bad_record: str = "fail",
@@ -76,7 +76,7 @@ def records(
         )
         found = found.cached() if cache else found
         if masking is not None:
-            return MaskedSource(found, masking=masking)
+            return masked_source(found, masking=masking)
         pair = features_and_label(manifest)
         return found if pair is None else found.map_batches(lambda batch: _scaled(pair(batch)), name="pair")
 
@@ -115,7 +115,8 @@ def _model_arguments(manifest: Manifest, source: Source, num_classes: Optional[i
 
 def _largest(source: Source) -> int:
     labels = source.one_pass(batch_size=4096).map(lambda x, y: tf.cast(tf.reduce_max(y), tf.int64))
-    return int(labels.reduce(tf.constant(-1, tf.int64), tf.maximum))
+    with naming_faults(source, lambda stage: stage.numbered_pass(batch_size=4096)):
+        return int(labels.reduce(tf.constant(-1, tf.int64), tf.maximum))
 
 
 def _masking(manifest: Manifest, *, mask_rate: float, max_predictions: Optional[int]) -> Optional[Masking]:
@@ -124,13 +125,6 @@ def _masking(manifest: Manifest, *, mask_rate: float, max_predictions: Optional[
     if text is None or manifest.label is not None or any(feature.name == _MASKED for feature in manifest.features):
         return None
     try:
-        special = SpecialTokens(*text["special_ids"])
-        most = default_predictions(text["sequence_length"], rate=mask_rate)
-        return Masking(
-            vocab_size=text["vocab_size"],
-            max_predictions=most if max_predictions is None else max_predictions,
-            rate=mask_rate,
-            special=special,
-        )
+        return Masking.of_converted(text, rate=mask_rate, max_predictions=max_predictions)
     except (KeyError, TypeError) as error:
         raise DataError(f"the manifest does not say how its text was made ({error}): convert it anew") from error

@@ -9,7 +9,7 @@ from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 from tpuloop.data.text import masking as masks
 from tpuloop.data.text import pydoc_text
-from tpuloop.data.text.masked_source import MaskedSource
+from tpuloop.data.text.masked_source import masked_source
 from tpuloop.data.text.sequences import Layout
 from tpuloop.data.text.wordpiece import WordPiece
 from tpuloop.errors import UsageError
@@ -59,7 +59,7 @@ def pydoc(
     def source(texts: List[str], part: int) -> Source:
         features = pydoc_text.packed(texts, words=words, layout=layout)
         if masking == "each_epoch":
-            return MaskedSource(ArraySource(features), masking=how)
+            return masked_source(ArraySource(features), masking=how)
         numbers = np.arange(len(features["input_ids"]))
         seeds = np.stack([np.full_like(numbers, 2 * seed + part), numbers], axis=1)
         return ArraySource(masks.masked(features, seeds=seeds, masking=how))

@@ -80,9 +80,9 @@ def checked_size(path: str) -> int:
       UsageError: for a file that is empty or in another encoding that can be told by its first bytes.
       OSError: where it cannot be read.
     """
-    size = size_of(path)
     with open_file(path) as file:
         head = file.read(len(_MARK))
+    size = size_of(path)
     if size == 0 or size == len(_MARK) and head == _MARK:
         raise UsageError(f"{path} is empty: there is no text in it")
     for mark, encoding in _OTHER_MARKS.items():
