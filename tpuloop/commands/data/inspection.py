@@ -152,10 +152,10 @@ class Inspection:
         size = example_bytes(manifest.features) if packed else None
         what = f"{manifest.examples_per_record} examples a record" if packed else "a tf.train.Example a record"
         self._notes.append(f"converted, {what}")
-        for split, shards in manifest.splits.items():
-            total = sum(shard.bytes for shard in shards)
+        for split, parts in manifest.splits.items():
+            total = sum(shard.bytes for shard in parts)
             self._notes.append(
-                f"{split}: {manifest.examples(split):,} examples in {len(shards):,} files, {_size(total)}"
+                f"{split}: {manifest.examples(split):,} examples in {len(parts):,} files, {_size(total)}"
             )
         if manifest.label is not None:
             named = f", {len(manifest.classes):,} classes: {_few(manifest.classes)}" if manifest.classes else ""
