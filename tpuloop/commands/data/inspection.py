@@ -164,7 +164,7 @@ class Inspection:
         share = max(1, -(-self._look_at // max(1, len(shards))))
         present = set(files.names_in(folder))
         for shard in shards:
-            path = files.join(folder, shard.file)
+            path = paths.join(folder, shard.file)
             if shard.file not in present:
                 self.faults.append((path, ["it is missing, and the manifest lists it"]))
                 continue
@@ -266,9 +266,9 @@ class Inspection:
         folder = self._group.files[0]
         classes: Dict[str, List[str]] = {}
         for name in files.names_in(folder):
-            inside = files.join(folder, name)
+            inside = paths.join(folder, name)
             if files.is_folder(inside):
-                found = [files.join(inside, each) for each in files.names_in(inside) if _is_picture(each)]
+                found = [paths.join(inside, each) for each in files.names_in(inside) if _is_picture(each)]
                 if found:
                     classes[name] = found
         count = sum(map(len, classes.values()))
@@ -291,11 +291,11 @@ def _folder(path: str) -> Group:
     names = files.names_in(path)
     if FILE_NAME in names:
         return Group(CONVERTED, path, (path,))
-    records = tuple(files.join(path, name) for name in names if "tfrecord" in name.lower())
+    records = tuple(paths.join(path, name) for name in names if "tfrecord" in name.lower())
     if records:
         return Group(RECORDS, path, records)
     for name in names:
-        inside = files.join(path, name)
+        inside = paths.join(path, name)
         if files.is_folder(inside) and any(map(_is_picture, files.names_in(inside))):
             return Group(IMAGES, path, (path,))
     raise UsageError(
