@@ -83,7 +83,7 @@ def verdict(stages: Sequence[Stage], *, wanted: float, stored: str) -> Verdict:
 def _remedy(stage: str, stored: str) -> str:
     if stage == READ:
         return {
-            PACKED: f"{_CACHE}, bring the files nearer (a bucket in the same region, or a local disk), or use more hosts.",
+            PACKED: f"{_CACHE}, bring the files nearer (a bucket in the same region, a local disk), or use more hosts.",
             RECORDS: f"Pack many examples into a record (tpuloop data convert), or {_CACHE[0].lower()}{_CACHE[1:]}.",
             MEMORY: "Use a larger batch, since what picks examples costs the same for each.",
             DATASET: "Give the dataset's own stages num_parallel_calls=tf.data.AUTOTUNE.",
