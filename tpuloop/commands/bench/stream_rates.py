@@ -1,5 +1,6 @@
 """How fast streams of batches are, measured in turns."""
 
+import gc
 import time
 from typing import Any, Callable, Dict, List, Mapping
 
@@ -37,6 +38,7 @@ def batches_per_second(
     seconds = take_turns(lanes, steps=steps, repeats=repeats, rest=rest, untimed_seconds=half)
     for lane in lanes.values():
         lane.end()
+    gc.collect()  # An iterator over a generator must go before Python does, or TensorFlow warns.
     return {name: [1 / value for value in values] for name, values in seconds.items()}
 
 

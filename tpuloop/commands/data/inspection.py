@@ -17,6 +17,7 @@ from tpuloop.data.records.framing import RecordFault, count_frames, read_frames
 from tpuloop.data.records.manifest import FILE_NAME, PACKED, Manifest
 from tpuloop.data.records.packing import example_bytes, unpack
 from tpuloop.errors import UsageError
+from tpuloop.paths import join
 
 CONVERTED, RECORDS, CSV, JSON_LINES, NPZ, IMAGES = "converted", "records", "csv", "jsonl", "npz", "images"
 
@@ -152,19 +153,19 @@ class Inspection:
         size = example_bytes(manifest.features) if packed else None
         what = f"{manifest.examples_per_record} examples a record" if packed else "a tf.train.Example a record"
         self._notes.append(f"converted, {what}")
-        for split, parts in manifest.splits.items():
-            total = sum(shard.bytes for shard in parts)
+        for split, shards in manifest.splits.items():
+            total = sum(shard.bytes for shard in shards)
             self._notes.append(
-                f"{split}: {manifest.examples(split):,} examples in {len(parts):,} files, {_size(total)}"
+                f"{split}: {manifest.examples(split):,} examples in {len(shards):,} files, {_size(total)}"
             )
         if manifest.label is not None:
             named = f", {len(manifest.classes):,} classes: {_few(manifest.classes)}" if manifest.classes else ""
             self._notes.append(f"label: {manifest.label}{named}")
-        shards = [shard for parts in manifest.splits.values() for shard in parts]
-        share = max(1, -(-self._look_at // max(1, len(shards))))
+        files_of_all = [shard for parts in manifest.splits.values() for shard in parts]
+        share = max(1, -(-self._look_at // max(1, len(files_of_all))))
         present = set(files.names_in(folder))
-        for shard in shards:
-            path = paths.join(folder, shard.file)
+        for shard in files_of_all:
+            path = join(folder, shard.file)
             if shard.file not in present:
                 self.faults.append((path, ["it is missing, and the manifest lists it"]))
                 continue
@@ -266,9 +267,9 @@ class Inspection:
         folder = self._group.files[0]
         classes: Dict[str, List[str]] = {}
         for name in files.names_in(folder):
-            inside = paths.join(folder, name)
+            inside = join(folder, name)
             if files.is_folder(inside):
-                found = [paths.join(inside, each) for each in files.names_in(inside) if _is_picture(each)]
+                found = [join(inside, each) for each in files.names_in(inside) if _is_picture(each)]
                 if found:
                     classes[name] = found
         count = sum(map(len, classes.values()))
@@ -291,11 +292,11 @@ def _folder(path: str) -> Group:
     names = files.names_in(path)
     if FILE_NAME in names:
         return Group(CONVERTED, path, (path,))
-    records = tuple(paths.join(path, name) for name in names if "tfrecord" in name.lower())
+    records = tuple(join(path, name) for name in names if "tfrecord" in name.lower())
     if records:
         return Group(RECORDS, path, records)
     for name in names:
-        inside = paths.join(path, name)
+        inside = join(path, name)
         if files.is_folder(inside) and any(map(_is_picture, files.names_in(inside))):
             return Group(IMAGES, path, (path,))
     raise UsageError(
