@@ -78,7 +78,7 @@ def test_the_sentence_where_all_is_well():
 @pytest.mark.parametrize(
     ("bottleneck", "stored", "remedy"),
     [
-        ("read", PACKED, "Bring the files nearer"),
+        ("read", PACKED, "Keep what fits in memory (source.cached(), or the field cache of --data=records), bring"),
         ("read", RECORDS, "tpuloop data convert"),
         ("read", MEMORY, "larger batch"),
         ("parse", RECORDS, "tpuloop data convert"),

@@ -1,5 +1,6 @@
 """How fast streams of batches are, measured in turns."""
 
+import gc
 import time
 from typing import Any, Callable, Dict, List, Mapping
 
@@ -31,10 +32,13 @@ def batches_per_second(
     for name, lane in lanes.items():
         lane.slice(_TOGETHER)
         run_for(lane, seconds=half, together=_TOGETHER)
-        steps[name] = max(_TOGETHER, round(slice_seconds * run_for(lane, seconds=half, together=_TOGETHER)))
+        # The slower of two, as what is still read ahead would make a slice far too long.
+        rate = min(run_for(lane, seconds=half, together=_TOGETHER) for _ in range(2))
+        steps[name] = max(_TOGETHER, round(slice_seconds * rate))
     seconds = take_turns(lanes, steps=steps, repeats=repeats, rest=rest, untimed_seconds=half)
     for lane in lanes.values():
         lane.end()
+    gc.collect()  # An iterator over a generator must go before Python does, or TensorFlow warns.
     return {name: [1 / value for value in values] for name, values in seconds.items()}
 
 

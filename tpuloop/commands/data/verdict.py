@@ -8,6 +8,8 @@ _SOMEWHAT, _HIGHLY = 0.05, 0.20
 
 READ, PARSE, BATCH, TO_DEVICE = "read", "parse", "batch", "to device"
 
+_CACHE = "Keep what fits in memory (source.cached(), or the field cache of --data=records)"
+
 PACKED, RECORDS, MEMORY, DATASET = "packed", "records", "memory", "dataset"
 
 
@@ -81,8 +83,8 @@ def verdict(stages: Sequence[Stage], *, wanted: float, stored: str) -> Verdict:
 def _remedy(stage: str, stored: str) -> str:
     if stage == READ:
         return {
-            PACKED: "Bring the files nearer (a bucket in the same region, or a local disk), or read on more hosts.",
-            RECORDS: "Pack many examples into a record: tpuloop data convert.",
+            PACKED: f"{_CACHE}, bring the files nearer (a bucket in the same region, a local disk), or use more hosts.",
+            RECORDS: f"Pack many examples into a record (tpuloop data convert), or {_CACHE[0].lower()}{_CACHE[1:]}.",
             MEMORY: "Use a larger batch, since what picks examples costs the same for each.",
             DATASET: "Give the dataset's own stages num_parallel_calls=tf.data.AUTOTUNE.",
         }[stored]
