@@ -79,6 +79,7 @@ def imagenet(
     validation: Optional[str] = "*validation*",
     augment: Optional[str] = "crop",
     dtype: str = "float32",
+    cache: bool = False,
     on_bad_record: str = "fail",
     max_bad_records: int = bad_records.MOST,
 ) -> DataSets:
@@ -95,6 +96,7 @@ def imagenet(
       train: the pattern of the files' names, such as train-00000-of-01024; or subfolder/pattern.
       validation: likewise of what is held out; None for nothing.
       augment, dtype: as for `images`.
+      cache: whether the pictures, as they are in the files, are read once and then lie in memory.
       on_bad_record, max_bad_records: see `bad_records.with_policy`; "skip" decodes all pictures once, before training.
 
     Raises:
@@ -117,6 +119,7 @@ def imagenet(
         size=size,
         augment=augment,
         dtype=dtype,
+        cache=cache,
         on_bad_record=on_bad_record,
         max_bad_records=max_bad_records,
     )
@@ -130,16 +133,20 @@ def of_files(
     size: int,
     augment: Optional[str],
     dtype: str,
+    cache: bool,
     on_bad_record: str,
     max_bad_records: int,
 ) -> DataSets:
     """The data sets of files of pictures in one of the layouts; see `imagenet`."""
     of_train, of_evaluation = _preprocessing(size=size, augment=augment, dtype=dtype)
     policy = {"on_bad_record": on_bad_record, "max_bad_records": max_bad_records}
-    to_train = _records(train, of_train, num_classes=num_classes, policy=policy)
-    held_out = None
-    if validation is not None:
-        held_out = _records(validation, of_evaluation, num_classes=num_classes, policy=policy)
+
+    def source(files: Sequence[RecordFile], preprocess: Preprocess) -> Source:
+        pictures = _records(files, preprocess, num_classes=num_classes, policy=policy)
+        return pictures.cached() if cache else pictures
+
+    to_train = source(train, of_train)
+    held_out = None if validation is None else source(validation, of_evaluation)
     held = "none held out" if held_out is None else f"{held_out.size:,} held out"
     return _data_sets(
         train=to_train,
