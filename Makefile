@@ -2,11 +2,13 @@
 #
 #   PYTHON=/path/to/python3.9   the Python to use; without it .ci/find-python looks for one
 #   WORKDIR=DIR                 where `make train` keeps its run
+#   WORKERS=N                   how many processes share the tests
 #   ARGS='...'                  more arguments for the command: make test ARGS='-m "not slow"'
 
 PYTHON ?=
 VENV := .venv
 WORKDIR := runs/mlp_digits
+WORKERS := 2
 ARGS :=
 
 BIN := $(VENV)/bin
@@ -21,7 +23,7 @@ train: $(READY)  ## train the digits MLP; again: resume, or say that it is finis
 	$(BIN)/tpuloop train --config=configs/mlp_digits.py --workdir=$(WORKDIR) $(ARGS)
 
 test: $(READY)  ## run all tests
-	$(BIN)/pytest -q $(ARGS)
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile $(ARGS)
 
 lint: $(READY)  ## check style and types; changes nothing
 	$(BIN)/ruff check .

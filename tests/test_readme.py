@@ -34,7 +34,7 @@ def subclass_run(tmp_path_factory):
         "model.compile('adam', loss)\n"
         "compiled_model = model\n"
     )
-    first, second = _python_blocks()
+    first, second = _python_blocks()[:2]
     script.write_text("\n".join([first, arrays, second, "print(loop.model.history.history['val_loss'])"]))
     return _run(script)
 
@@ -78,3 +78,42 @@ def test_commands_and_files_that_are_named_exist():
         assert command in COMMANDS
     for path in re.findall(r"`(tpuloop/[\w/]+(?:\.py)?)`", _readme()) + re.findall(r"\]\(([\w/.]+)\)", _readme()):
         assert os.path.exists(os.path.join(ROOT, path)), path
+
+
+def test_the_table_of_flowers_is_converted_and_learned(tmp_path):
+    (tmp_path / "tests").symlink_to(os.path.join(ROOT, "tests"))
+    recipe = re.search(r"^tpuloop data convert tests/.*?(?=```)", _readme(), flags=re.DOTALL | re.MULTILINE)[0]
+    commands = [line.split("#")[0] for line in recipe.splitlines()]
+    assert [command.split()[1] for command in commands] == ["data", "data", "train"]
+    outputs = []
+    for command in commands:
+        words = [sys.executable, "-m", "tpuloop", *command.split()[1:]]
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout)
+    assert "examples (train" in outputs[0] and "examples (test" in outputs[0]
+    accuracy = re.search(r"held-out accuracy ([\d.]+)", outputs[-1])
+    assert float(accuracy[1]) > 0.85
+
+
+def test_the_sources_of_the_example_give_batches(tmp_path):
+    preparation = """
+import numpy as np, os, subprocess, sys
+import tensorflow as tf
+os.makedirs("data")
+with tf.io.TFRecordWriter("data/a.tfrecord") as writer:
+    for number in range(40):
+        feature = {"x": tf.train.Feature(float_list=tf.train.FloatList(value=[number] * 4)),
+                   "y": tf.train.Feature(int64_list=tf.train.Int64List(value=[number % 3]))}
+        writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+np.savez("more.npz", x=np.zeros([30, 4], np.float32), y=np.arange(30) % 3)
+command = [sys.executable, "-m", "tpuloop", "data", "convert", "more.npz", "--label=y", "--out=data/more"]
+subprocess.run(command, check=True)
+"""
+    (example,) = [block for block in _python_blocks() if "MixtureSource" in block]
+    check = "x, y = next(iter(mixture.batches(batch_size=10, seed=0)))\nprint(x.shape, y.shape, mixture.size)\n"
+    script = tmp_path / "example.py"
+    script.write_text("\n".join([preparation, example, check]))
+    _, done = _run(script)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "(10, 4) (10,) 70"

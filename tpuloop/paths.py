@@ -8,6 +8,7 @@ import os
 import re
 from typing import List, Sequence, Union
 
+from tpuloop import gcs_plugin
 from tpuloop.errors import UsageError, first_line
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -73,10 +74,10 @@ def check_bucket(path: str) -> None:
     Raises:
       UsageError: where there is none.
     """
-    import tensorflow as tf
-
     if not path.startswith("gs://"):
         return
+    import tensorflow as tf
+
     bucket = path[len("gs://") :].partition("/")[0]
     try:
         tf.io.gfile.stat(f"gs://{bucket}/")
@@ -99,6 +100,7 @@ def files_matching(patterns: Union[str, Sequence[str]]) -> List[str]:
     """
     import tensorflow as tf
 
+    gcs_plugin.avoid_faults(os.environ)
     found = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         path = normalised(pattern)

@@ -163,8 +163,8 @@ def test_command_prints_the_table():
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ([], 2, "tpuloop bench: error: name a topic: the topics are loop"),
-        (["lop"], 2, "unknown topic 'lop'; did you mean 'loop'?: the topics are loop"),
+        ([], 2, "tpuloop bench: error: name a topic: the topics are loop, input"),
+        (["lop"], 2, "unknown topic 'lop'; did you mean 'loop'?: the topics are loop, input"),
         (["loop", "--repeats=0"], 2, "repeats"),
         (["loop", "--repeat=3"], 2, "did you mean"),
     ],

@@ -1,5 +1,6 @@
 """`tpuloop data convert` as a shell runs it: help, results, mistakes, stops, kills, full disks."""
 
+import contextlib
 import os
 import random
 import resource
@@ -8,10 +9,14 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+from tpuloop.data.records.framing import read_frames
 from tpuloop.data.records.manifest import Manifest
+from tpuloop.data.records.packing import unpack
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 ROWS = 40_000
 
 
@@ -43,6 +48,15 @@ def arguments(table, out):
 def contents(folder):
     """All files and their bytes."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def read_split(folder, manifest, split):
+    """All values of a split, by feature."""
+    parts = []
+    for shard in manifest.splits[split]:
+        with open(folder / shard.file, "rb") as file:
+            parts += [unpack(data, manifest.features) for _, data in read_frames(file)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 class Started:
@@ -109,11 +123,33 @@ def test_what_it_prints_and_what_it_says_when_it_is_done(tpuloop, tmp_path):
     assert changed.status == 2 and "out holds another conversion (input.files was" in changed.err
 
 
+def test_a_real_table(tpuloop, tmp_path):
+    """As the README has it."""
+    out = tmp_path / "iris"
+    iris = os.path.join(os.path.dirname(HERE), "data", "iris", "iris.csv")
+    result = tpuloop("data", "convert", iris, "--label=species", "--held_out=0.2", f"--out={out}")
+    assert result.status == 0, result.err
+    manifest = Manifest.load(str(out))
+    assert manifest.classes == ("setosa", "versicolor", "virginica")
+    train, test = (read_split(out, manifest, split) for split in ("train", "test"))
+    assert len(train["y"]) + len(test["y"]) == 150 and 15 < len(test["y"]) < 45
+    assert np.bincount(np.concatenate([train["y"], test["y"]])).tolist() == [50, 50, 50]
+    # The means of all flowers, in centimetres, as Fisher's table gives them.
+    means = np.concatenate([train["x"], test["x"]]).mean(axis=0)
+    np.testing.assert_allclose(means, [5.8433, 3.0573, 3.7580, 1.1993], atol=1e-4)
+    # The nearest mean of a species tells the flowers that are held out.
+    centers = np.stack([train["x"][train["y"] == kind].mean(axis=0) for kind in range(3)])
+    nearest = np.argmin(((test["x"][:, None] - centers) ** 2).sum(axis=2), axis=1)
+    assert (nearest == test["y"]).mean() > 0.8
+
+
 WRONG = [
     (["--out=o"], "name the input: tpuloop data convert INPUT... --out=DIR"),
     (["t.csv"], "--out is missing: give a folder to write into"),
     (["t.csv", "--out=o", "--lable=y"], "there is no flag --lable; did you mean 'label'?"),
     (["absent.csv", "--out=o"], "absent.csv: there is no such file"),
+    (["absent.tfrecord", "--out=o"], "absent.tfrecord: there is no such file"),
+    (["full", "--out=o", "--format=csv"], "full is a folder: give files, as with full/*"),
     (["t.xyz", "--out=o"], "t.xyz: what it holds cannot be told by its name 't.xyz': give --format, one of csv, npz, "),
     (["t.csv", "a.npz", "--out=o"], "t.csv is csv and a.npz is npz: convert one kind at a time, or give --format"),
     (["t.csv", "--out=o", "--format=cvs"], "--format 'cvs' is unknown: use one of csv, npz, images, tfrecord"),
@@ -168,7 +204,7 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(tpuloop, table, whole, t
     assert workers
     (os.killpg if to_group else os.kill)(started.process.pid, number)
     status, out, err = started.end()
-    assert (status, out) == (75, "")
+    assert (status, out) == (75, ""), err
     assert err.splitlines()[-1] == f"stopped by {number.name}; the same command goes on from here"
     assert "Traceback" not in err
     assert not any(os.path.exists(f"/proc/{worker}") for worker in workers)
@@ -176,6 +212,30 @@ def test_a_signal_stops_it_and_the_same_command_goes_on(tpuloop, table, whole, t
     rest = tpuloop(*arguments(table, tmp_path / "out"))
     assert rest.status == 0 and rest.err.startswith("going on: ")
     assert contents(tmp_path / "out") == whole
+
+
+def test_a_signal_while_the_input_is_looked_through(tmp_path):
+    """A pipe without a writer, which is waited for."""
+    os.mkfifo(tmp_path / "t.csv")
+    started = Started(tmp_path / "t.csv", tmp_path / "out")
+    writer = None
+    while writer is None:
+        assert started.process.poll() is None
+        with contextlib.suppress(OSError):  # ENXIO, until it is opened for reading.
+            writer = os.open(tmp_path / "t.csv", os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    os.kill(started.process.pid, signal.SIGTERM)
+    status, out, err = started.end()
+    os.close(writer)
+    assert (status, out, err) == (75, "", "stopped by SIGTERM; the same command goes on from here\n")
+
+
+def test_leaving_bad_rows_out_goes_on_from_where_one_was_found(tpuloop, tmp_path):
+    (tmp_path / "t.csv").write_text("a\n" + "".join(f"{n}\n" for n in range(300)) + "x\n")
+    command = ["data", "convert", "t.csv", "--out=o", "--shards=3", "--workers=1"]
+    assert "row 302, column 'a': 'x' is no number" in tpuloop(*command, cwd=tmp_path).err
+    result = tpuloop(*command, "--on_bad_record=skip", cwd=tmp_path)
+    assert result.status == 0 and result.err.startswith("going on: 2 of 3 shards are done\nwarning: left out: ")
 
 
 def test_a_kill_at_any_moment(tpuloop, table, whole, tmp_path):

@@ -9,9 +9,9 @@ from tpuloop.data.checks import DataError
 from tpuloop.data.lanes import RecordFile
 from tpuloop.data.packed_source import PackedSource
 from tpuloop.data.record_source import RecordSource
-from tpuloop.data.records import files
 from tpuloop.data.records.manifest import PACKED, Feature, Manifest
 from tpuloop.data.source import Source
+from tpuloop.paths import join
 
 
 def converted_source(
@@ -45,9 +45,7 @@ def record_files(folder: str, manifest: Manifest, split: str) -> List[RecordFile
     """
     if split not in manifest.splits:
         raise DataError(f"{folder} has no split {split!r}: it has {', '.join(manifest.splits)}")
-    return [
-        RecordFile(files.join(folder, shard.file), shard.records, shard.examples) for shard in manifest.splits[split]
-    ]
+    return [RecordFile(join(folder, shard.file), shard.records, shard.examples) for shard in manifest.splits[split]]
 
 
 def features_and_label(manifest: Manifest) -> Optional[Callable[[Mapping[str, Any]], Any]]:

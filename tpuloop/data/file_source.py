@@ -8,12 +8,12 @@ import tensorflow as tf
 from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
 from tpuloop.data.faults import ERRORS, Fault, said
-from tpuloop.data.lanes import RecordFile, RecordOrder, Rows
-from tpuloop.data.rebatch import rebatched
+from tpuloop.data.lanes import RecordFile, RecordOrder
+from tpuloop.data.rebatch import Chunk, rebatched
 from tpuloop.data.records.files import open_file
 from tpuloop.data.records.framing import DATA_CHECKSUM, RecordFault, read_frames
 from tpuloop.data.shard import WHOLE, Shard
-from tpuloop.data.source import Origin, Source
+from tpuloop.data.source import Source
 from tpuloop.errors import UsageError, first_line
 
 logger = logging.getLogger("tpuloop")
@@ -90,18 +90,18 @@ class FileSource(Source):
     ) -> tf.data.Dataset:
         rows = shard.rows(batch_size)
         self._say_split(shard)
-        return rebatched(self.order.chunks(seed=seed, position=position, shard=shard).map(_both), rows)
+        return rebatched(self.order.chunks(seed=seed, position=position, shard=shard), rows)
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
         rows = shard.rows(batch_size)
         self._say_split(shard)
-        return rebatched(self.order.chunks(seed=seed, position=position, shard=shard).map(_examples), rows)
+        return rebatched(self.order.chunks(seed=seed, position=position, shard=shard).map(_without_origins), rows)
 
     def numbered_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        return self._pass(self.order.stored().map(_both), batch_size, shard)
+        return self._pass(self.order.stored(), batch_size, shard)
 
     def one_pass(self, *, batch_size: int, shard: Shard = WHOLE) -> tf.data.Dataset:
-        return self._pass(self.order.stored().map(_examples), batch_size, shard)
+        return self._pass(self.order.stored().map(_without_origins), batch_size, shard)
 
     def _pass(self, chunks: tf.data.Dataset, batch_size: int, shard: Shard) -> tf.data.Dataset:
         shard.rows(batch_size)
@@ -178,10 +178,6 @@ def _strided(batch: Any, shard: Shard) -> Any:
 
 
 @as_written
-def _examples(rows: Rows) -> Any:
-    return rows.examples
-
-
-@as_written
-def _both(rows: Rows) -> Tuple[Any, Origin]:
-    return rows.examples, rows.origin
+def _without_origins(chunk: Chunk) -> Chunk:
+    examples, _ = chunk.rows
+    return Chunk(examples, chunk.taken)

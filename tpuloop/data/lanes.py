@@ -11,13 +11,14 @@ are not read. As the lanes take turns, hosts whose number divides that of the la
 """
 
 import dataclasses
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from tpuloop.data import order
 from tpuloop.data.as_written import as_written
+from tpuloop.data.rebatch import Chunk
 from tpuloop.data.shard import Shard
 from tpuloop.data.source import Origin
 
@@ -33,13 +34,6 @@ _EXAMPLES_AT_ONCE = 1024
 # Decodes `(records, examples)`, strings of shape [n] that hold `examples` examples each, into the examples, [n *
 # examples, ...], nested.
 Decode = Callable[[tf.Tensor, tf.Tensor], Any]
-
-
-class Rows(NamedTuple):
-    """Some examples of the order, nested tensors of shape [rows, ...], with where they come from."""
-
-    examples: Any
-    origin: Origin
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +106,7 @@ class RecordOrder:
         return self._lanes
 
     def chunks(self, *, seed: int, position: int, shard: Shard) -> tf.data.Dataset:
-        """The endless stream of `Rows` from a position of the run on, those of one host."""
+        """The endless stream of `Chunk`s of `(examples, Origin)` from a position of the run on, those of one host."""
         begin, entered = divmod(position, self.size)
 
         @as_written
@@ -123,7 +117,7 @@ class RecordOrder:
         return tf.data.Dataset.range(begin, np.iinfo(np.int64).max).flat_map(epoch_from)
 
     def stored(self) -> tf.data.Dataset:
-        """All `Rows` once, in their stored order."""
+        """All examples once as `Chunk`s of `(examples, Origin)`, in their stored order."""
         full, per_record = tf.constant(self._full), self.examples_per_record
         bases = tf.constant(self._example_base)
         together = max(1, _EXAMPLES_AT_ONCE // per_record)
@@ -136,19 +130,19 @@ class RecordOrder:
             return numbered.map(as_written(lambda number, records: of_records(file, number, records)))
 
         @as_written
-        def of_records(file: tf.Tensor, number: tf.Tensor, records: tf.Tensor) -> Rows:
+        def of_records(file: tf.Tensor, number: tf.Tensor, records: tf.Tensor) -> Chunk:
             count = tf.size(records, out_type=tf.int64) * per_record
             first = tf.gather(bases, file) + number * per_record
             return in_order(self._decode(records, per_record), first, count)
 
         @as_written
-        def of_short(file: tf.Tensor, examples: Any, numbers: tf.Tensor) -> Rows:
+        def of_short(file: tf.Tensor, examples: Any, numbers: tf.Tensor) -> Chunk:
             del file
-            return Rows(examples, Origin(tf.zeros_like(numbers), numbers))
+            return Chunk((examples, Origin(tf.zeros_like(numbers), numbers)), tf.range(tf.size(numbers)))
 
-        def in_order(examples: Any, first: tf.Tensor, count: tf.Tensor) -> Rows:
+        def in_order(examples: Any, first: tf.Tensor, count: tf.Tensor) -> Chunk:
             numbers = first + tf.range(count)
-            return Rows(examples, Origin(tf.zeros_like(numbers), numbers))
+            return Chunk((examples, Origin(tf.zeros_like(numbers), numbers)), tf.range(tf.size(numbers)))
 
         @as_written
         def with_short(file: tf.Tensor) -> tf.data.Dataset:
@@ -269,7 +263,7 @@ class _Epoch:
         inside = tf.range(whole.examples_per_record, dtype=tf.int64)
         return tf.expand_dims(base + (records - starts) * whole.examples_per_record, -1) + inside
 
-    def _shuffled(self, window: tf.Tensor, lanes: tf.Tensor, examples: Any) -> Rows:
+    def _shuffled(self, window: tf.Tensor, lanes: tf.Tensor, examples: Any) -> Chunk:
         """The rows of the host of one window from the entry on, in order."""
         whole = self._whole
         leaves = tf.nest.flatten(examples)
@@ -289,13 +283,11 @@ class _Epoch:
         places = tf.reshape(tf.expand_dims(turns, 1) + lanes, [-1])
         return self._own(places, taken, _flat(examples), numbers)
 
-    def _own(self, places: tf.Tensor, taken: tf.Tensor, examples: Any, numbers: tf.Tensor) -> Rows:
+    def _own(self, places: tf.Tensor, taken: tf.Tensor, examples: Any, numbers: tf.Tensor) -> Chunk:
         """Of the rows `taken`, which are at `places` of the epoch, those of the host from the entry on."""
         mine = (places % self._shard.count == self._turn) & (places >= self._entry)
-        taken = tf.boolean_mask(taken, mine)
-        numbers = tf.gather(numbers, taken)
-        rows = tf.nest.map_structure(lambda leaf: tf.gather(leaf, taken), examples)
-        return Rows(rows, Origin(tf.fill(tf.shape(numbers), self._epoch), numbers))
+        epochs = tf.fill(tf.shape(numbers), self._epoch)
+        return Chunk((examples, Origin(epochs, numbers)), tf.boolean_mask(taken, mine))
 
     def _tail(self, main: int) -> tf.data.Dataset:
         """The rows of the host in the tail as one chunk."""
@@ -316,7 +308,7 @@ class _Epoch:
         size = whole.size - main
 
         @as_written
-        def shuffled(examples: Any, numbers: tf.Tensor) -> Rows:
+        def shuffled(examples: Any, numbers: tf.Tensor) -> Chunk:
             # A window of its own behind all others.
             window = tf.constant(np.iinfo(np.int64).max // 2, tf.int64)
             taken = tf.range(size)

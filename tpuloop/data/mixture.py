@@ -11,7 +11,7 @@ from tpuloop.data.as_written import as_written
 from tpuloop.data.checks import DataError
 from tpuloop.data.faults import find_fault
 from tpuloop.data.order import window_orders
-from tpuloop.data.rebatch import rebatched
+from tpuloop.data.rebatch import Chunk, rebatched
 from tpuloop.data.shard import WHOLE, Shard
 from tpuloop.data.source import Origin, Source
 
@@ -90,7 +90,7 @@ class MixtureSource(Source):
             # Of global batches, whose first row is at a multiple of the hosts, this host's.
             here = number * length + tf.range(length, dtype=tf.int64)
             mine = tf.boolean_mask(order[first:], here[first:] % shard.count == shard.index)
-            return tf.nest.map_structure(lambda leaf: tf.gather(leaf, mine), (rows, origin))
+            return Chunk((rows, origin), mine)
 
         rounds = tf.data.Dataset.zip(tuple(streams)).enumerate(begun).map(mixed, num_parallel_calls=2)
         return rebatched(rounds, shard.rows(batch_size))
@@ -126,7 +126,11 @@ class MixtureSource(Source):
 
 
 def _renumbered(base: int) -> Any:
-    return as_written(lambda batch, origin: (batch, Origin(origin.epochs, origin.numbers + base)))
+    @as_written
+    def renumbered(batch: Any, origin: Origin) -> Chunk:
+        return Chunk((batch, Origin(origin.epochs, origin.numbers + base)), tf.range(tf.size(origin.numbers)))
+
+    return renumbered
 
 
 def _shares(weights: Sequence[float]) -> List[int]:

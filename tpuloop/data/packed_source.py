@@ -11,6 +11,7 @@ from tpuloop.data.records.manifest import Feature
 from tpuloop.data.records.packing import example_bytes
 
 _WINDOW = 32768
+_WINDOW_BYTES = 64 * 2**20
 
 
 class PackedSource(FileSource):
@@ -20,7 +21,7 @@ class PackedSource(FileSource):
       files: in their stored order.
       features: in the order in which a record holds them.
       examples_per_record: of every record but the last of a file.
-      window: about how many examples are shuffled with each other.
+      window: about how many examples are shuffled with each other; by default 32768, or as many as fit into 64 MiB.
       shuffle: False keeps the stored order.
 
     Raises:
@@ -33,7 +34,7 @@ class PackedSource(FileSource):
         *,
         features: Sequence[Feature],
         examples_per_record: int,
-        window: int = _WINDOW,
+        window: Optional[int] = None,
         shuffle: bool = True,
     ):
         self._features = tuple(features)
@@ -43,9 +44,14 @@ class PackedSource(FileSource):
             "window": window,
             "shuffle": shuffle,
         }
+        fitting = _WINDOW_BYTES // max(1, example_bytes(self._features))
         super().__init__(
             RecordOrder(
-                files, examples_per_record=examples_per_record, window=window, shuffle=shuffle, decode=self._decode
+                files,
+                examples_per_record=examples_per_record,
+                window=min(_WINDOW, fitting) if window is None else window,
+                shuffle=shuffle,
+                decode=self._decode,
             )
         )
 

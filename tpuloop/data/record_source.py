@@ -1,10 +1,12 @@
 """TFRecords of one example each as a source of serialized examples: any existing files."""
 
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence, Union
 
 import tensorflow as tf
 
+from tpuloop import paths
 from tpuloop.data.file_source import FileSource
+from tpuloop.data.index import counted
 from tpuloop.data.lanes import RecordFile, RecordOrder
 
 _WINDOW = 16384
@@ -43,6 +45,23 @@ class RecordSource(FileSource):
                 compression=compression,
             )
         )
+
+    @classmethod
+    def matching(
+        cls,
+        pattern: Union[str, Sequence[str]],
+        *,
+        window: Optional[int] = None,
+        shuffle: bool = True,
+        compression: str = "",
+    ) -> "RecordSource":
+        """The records of all files that match a pattern, or several, such as gs://BUCKET/train-*.tfrecord.
+
+        Raises:
+          UsageError: where a pattern matches nothing, or a file is no TFRecord file.
+        """
+        files = counted(paths.files_matching(pattern), compression=compression)
+        return cls(files, window=window, shuffle=shuffle, compression=compression)
 
     def over(self, files: Sequence[RecordFile]) -> "RecordSource":
         return RecordSource(files, **self._arguments)

@@ -97,6 +97,7 @@ def test_a_wrong_choice_of_columns(error, options, message):
 BAD = {
     "a short row": ("a,y\n1,0\n2\n", "FILE, row 3 has 1 fields, and the first row has 2: mend it"),
     "a long row": ("a,y\n1,0\n2,1,3\n", "FILE, row 3 has 3 fields, and the first row has 2: mend it, or put quotes"),
+    "rows that even out": ("a,y\n1,0,5\n2\n3,1\n", "FILE, row 2 has 3 fields, and the first row has 2"),
     "no number": ("a,y\n1,0\n1.2.3,1\n", "FILE, row 3, column 'a': '1.2.3' is no number: mend it, or leave the column"),
     "a word": ("a,y\n1,0\nn/a,1\n", "FILE, row 3, column 'a': 'n/a' is no number"),
     "nan": ("a,y\n1,0\nnan,1\n", "FILE, row 3, column 'a': 'nan' is no number"),

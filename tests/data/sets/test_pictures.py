@@ -86,7 +86,7 @@ def test_what_is_drawn_depends_on_the_seed_of_the_example(tmp_path, pictures):
     (tmp_path / "one" / "a.jpg").write_bytes(encoded)
     for augment, made in (
         ("crop", lambda seed: train_image(tf.constant(encoded), seed, size=16)),
-        ("none", lambda seed: whole_image(tf.constant(encoded), size=16)),
+        (None, lambda seed: whole_image(tf.constant(encoded), size=16)),
     ):
         train = images(path=str(tmp_path), size=16, augment=augment, held_out=0).train
         of_examples = ArraySource(np.zeros([1])).map_examples(lambda example, seed: seed)
@@ -159,7 +159,7 @@ def test_nothing_held_out(tmp_path, pictures):
     [
         ({"size": 0}, "size must be an integer of at least 1; it is 0"),
         ({"size": "224"}, "size must be an integer of at least 1; it is '224'"),
-        ({"augment": "rotate"}, "augment must be one of crop, shift, none; it is 'rotate'"),
+        ({"augment": "rotate"}, "augment must be one of crop, shift, None; it is 'rotate'"),
         ({"dtype": "float16"}, "dtype must be one of float32, bfloat16; it is 'float16'"),
         ({"held_out": 1.0}, "held_out must be a share of at least 0 and below 1; it is 1.0"),
         ({"held_out": 0.9999}, "nothing is left to train on of 60 pictures with held_out=0.9999: give more"),
@@ -285,7 +285,7 @@ def test_a_damaged_picture_is_named_by_its_file(tmp_path, pictures):
     write(tmp_path, pictures, range(2))
     file = tmp_path / "green" / "0.jpeg"
     file.write_bytes(file.read_bytes()[:-200])
-    train = images(path=str(tmp_path), size=8, augment="none", held_out=0).train
+    train = images(path=str(tmp_path), size=8, augment=None, held_out=0).train
     with pytest.raises(tf.errors.InvalidArgumentError):
         one_pass(train)
     fault = find_fault(train, lambda stage: stage.numbered_pass(batch_size=4))

@@ -10,11 +10,16 @@ def machine() -> Dict[str, Any]:
     """Plain data: the processor, its cores, versions, and what else keeps it busy."""
     return {
         "cpu": _cpu_model(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "load": os.getloadavg()[0],
         "tensorflow": importlib.metadata.version("tensorflow"),
         "python": platform.python_version(),
     }
+
+
+def cores() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

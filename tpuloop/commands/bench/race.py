@@ -5,7 +5,7 @@ import time
 from typing import Any, Collection, Dict, Mapping, Optional
 
 from tpuloop.commands.bench.competitors import EPOCH, competitors
-from tpuloop.commands.bench.turns import Lane
+from tpuloop.commands.bench.turns import Lane, steps_of_a_slice, take_turns
 from tpuloop.runtime import Runtime
 
 _TOLERANCE = 1e-4
@@ -38,23 +38,17 @@ def race(
         lanes = {name: Lane(loop.work) for name, loop in loops.items()}
         for lane in lanes.values():
             lane.slice(check_steps)
-        steps = {}
-        for name, lane in lanes.items():
-            together = loops[name].together
-            seconds = min(lane.slice(together) for _ in range(2))
-            steps[name] = together * max(1, round(slice_seconds / seconds))
-        times: Dict[str, list] = {name: [] for name in lanes}
-        for repeat in range(repeats):
-            # Back and forth, so that nobody always comes after the same one, whose data may still be read ahead.
-            for name in list(lanes)[:: -1 if repeat % 2 else 1]:
-                time.sleep(rest_seconds)
-                times[name].append(lanes[name].slice(steps[name]) / steps[name] * 1e6)
+        steps = {
+            name: steps_of_a_slice(lane, seconds=slice_seconds, together=loops[name].together)
+            for name, lane in lanes.items()
+        }
+        seconds = take_turns(lanes, steps=steps, repeats=repeats, rest=lambda: time.sleep(rest_seconds))
         for lane in lanes.values():
             lane.end()
     return {
         "replicas": runtime.replicas,
         "epoch_steps": EPOCH,
-        "microseconds": times,
+        "microseconds": {name: [value * 1e6 for value in values] for name, values in seconds.items()},
         "steps": steps,
         "check": {name: loop.reports[0] for name, loop in loops.items()},
         "shuffled": [name for name, loop in loops.items() if loop.shuffles],

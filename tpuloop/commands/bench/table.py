@@ -1,33 +1,27 @@
-"""The numbers as a table, each beside its target. Pure."""
+"""The report of `tpuloop bench loop`. Pure."""
 
 from typing import Any, Dict, List, Optional, Tuple
 
+from tpuloop.commands.bench.rows import fits, machine_lines, row, spread_text
 from tpuloop.commands.bench.spread import Spread, paired_ratios
-
-_BUSY = 0.25  # Load a core.
 
 
 def report(results: Dict[str, Any]) -> str:
     """The whole report of `tpuloop bench loop` from its plain data."""
-    machine = results["machine"]
     lines = [
-        f"{machine['cpu']}, {machine['cores']} cores, TensorFlow {machine['tensorflow']}, Python {machine['python']}, "
-        f"load {machine['load']:.1f} at the start",
+        machine_lines(results["machine"])[0],
         "MLP 32-64-64-10, batch 64, Adam; every loop records each step's loss and updates an accuracy.",
         "The loops named last shuffle examples in memory, epoch by epoch; the others take ready batches in one order.",
         "Times and ratios are medians [quartiles]; a ratio compares slices that ran next to each other.",
+        *machine_lines(results["machine"])[1:],
     ]
-    if machine["load"] > _BUSY * machine["cores"]:
-        lines.append(
-            "The machine was busy with something else: expect wide quartiles, and run it again when it is not."
-        )
     for race in results["races"]:
         lines += ["", *_race_lines(race)]
     if results["startup"]:
         lines += ["", "Start-up, in a new process"]
         for name, (seconds, target) in results["startup"].items():
             spread = Spread.of(seconds)
-            lines.append(_row(name, _seconds(spread), f"<= {target:g} s", spread.median <= target))
+            lines.append(row(name, _seconds(spread), f"<= {target:g} s", spread.median <= target))
     return "\n".join(lines)
 
 
@@ -36,12 +30,10 @@ def _race_lines(race: Dict[str, Any]) -> List[str]:
     heading = "1 replica" if replicas == 1 else f"{replicas} replicas"
     lines = [f"{heading}, {len(next(iter(times.values())))} repeats, epochs of {race['epoch_steps']} steps"]
     for name, values in times.items():
-        lines.append(_row(name, f"{_spread(Spread.of(values), '.0f')} us a step"))
+        lines.append(row(name, f"{spread_text(Spread.of(values), '.0f')} us a step"))
     for text, ratio, (sign, bound) in _ratios(race):
-        fits: Optional[bool] = None
-        if bound is not None:
-            fits = ratio.median <= bound if sign == "<=" else ratio.median >= bound
-        lines.append(_row(text, _spread(ratio, ".3f"), "" if bound is None else f"{sign} {bound:g}", fits))
+        target = "" if bound is None else f"{sign} {bound:g}"
+        lines.append(row(text, spread_text(ratio, ".3f"), target, fits(ratio.median, sign, bound)))
     return lines
 
 
@@ -64,14 +56,5 @@ def _ratios(race: Dict[str, Any]) -> List[Tuple[str, Spread, Tuple[str, Optional
     ]
 
 
-def _row(name: str, value: str, target: str = "", fits: Optional[bool] = None) -> str:
-    verdict = "" if fits is None else "ok" if fits else "MISSED"
-    return f"  {name:<57} {value:<28} {target:<9} {verdict}".rstrip()
-
-
-def _spread(spread: Spread, digits: str) -> str:
-    return f"{spread.median:{digits}} [{spread.low:{digits}}, {spread.high:{digits}}]"
-
-
 def _seconds(spread: Spread) -> str:
-    return f"{_spread(spread, '.2f')} s"
+    return f"{spread_text(spread, '.2f')} s"

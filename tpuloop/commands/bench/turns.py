@@ -2,7 +2,7 @@
 
 import threading
 import time
-from typing import Callable, Optional
+from typing import Callable, Dict, List, Mapping, Optional
 
 # Called by the work at the end of a slice; returns the steps of the next one, or 0 if there is none.
 Pause = Callable[[], int]
@@ -61,3 +61,46 @@ class Lane:
         self._go.acquire()
         self._started = time.perf_counter()
         return self._steps
+
+
+def steps_of_a_slice(lane: Lane, *, seconds: float, together: int) -> int:
+    """The steps that take about so many seconds, a multiple of `together`."""
+    fastest = min(lane.slice(together) for _ in range(2))
+    return together * max(1, round(seconds / fastest))
+
+
+def run_for(lane: Lane, *, seconds: float, together: int) -> float:
+    """Runs a lane for some time, so many steps together, and returns its steps a second; 0 where there is no time."""
+    steps, taken = 0, 0.0
+    while taken < seconds:
+        taken += lane.slice(together)
+        steps += together
+    return steps / taken if taken else 0.0
+
+
+def take_turns(
+    lanes: Mapping[str, Lane],
+    *,
+    steps: Mapping[str, int],
+    repeats: int,
+    rest: Callable[[], None],
+    untimed_seconds: float = 0.0,
+) -> Dict[str, List[float]]:
+    """Runs every lane for a slice, one after the other, `repeats` times over.
+
+    Args:
+      steps: of a slice.
+      rest: called before each slice.
+      untimed_seconds: of each slice that do not count, for what a lane has made in advance while others ran.
+
+    Returns:
+      For each lane the seconds of a step in each repeat.
+    """
+    times: Dict[str, List[float]] = {name: [] for name in lanes}
+    for repeat in range(repeats):
+        # Back and forth, so that nobody always comes after the same one, whose data may still be read ahead.
+        for name in list(lanes)[:: -1 if repeat % 2 else 1]:
+            rest()
+            run_for(lanes[name], seconds=untimed_seconds, together=max(1, steps[name] // 10))
+            times[name].append(lanes[name].slice(steps[name]) / steps[name])
+    return times

@@ -1,4 +1,4 @@
 """`tpuloop data TOPIC`: what is done to data outside of training, one topic a file, as in `tpuloop bench`."""
 
-SUMMARY = "converts data into record files: data convert"
-TOPICS = ("convert",)
+SUMMARY = "converts and examines data: data convert, data inspect, data bench"
+TOPICS = ("convert", "inspect", "bench")

@@ -1,30 +1,29 @@
 """`tpuloop data convert INPUT... --out=DIR`: sharded record files, with a manifest, out of what people have."""
 
+import contextlib
 import dataclasses
 import logging
 import os
-from typing import Any, Dict, Optional, Sequence
+import signal
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 from absl import flags
 
-from tpuloop.checkpoint.notice import SignalNotice
+from tpuloop.checkpoint.notice import NOTICES, SignalNotice
 from tpuloop.commands.program import DONE, STOPPED, CommandFailed
-from tpuloop.data.convert.conversion import Conversion, Layout, Stopped
+from tpuloop.data.convert.conversion import Conversion, Layout, Stopped, check_folder
 from tpuloop.data.convert.input_kind import InputKind
 from tpuloop.data.convert.kinds import all_kinds, kind_of
-from tpuloop.data.convert.shard_writer import CannotWrite
 from tpuloop.data.convert.workers import WorkerDied
-from tpuloop.data.records import files
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.errors import UsageError
+from tpuloop.paths import join
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
 
 SUMMARY = "converts CSV, .npz, text, folders of images and TFRecords into sharded record files with a manifest"
 POSITIONAL = "INPUT"
-
-_SHARED = ("label", "drop")  # Flags that several kinds take.
 
 
 def define_flags() -> None:
@@ -63,30 +62,33 @@ def run(paths: Sequence[str]) -> int:
         held_out=FLAGS.held_out,
         seed=FLAGS.seed,
     )
+    check_folder(FLAGS.out)
     workers = FLAGS.workers or _cores()
     stop = _Stop()
     try:
-        with SignalNotice(stop):
-            conversion = Conversion(
-                data=kind.scan(
-                    paths, {**options, "seed": FLAGS.seed, "on_bad_record": FLAGS.on_bad_record}, workers=workers
-                ),
-                folder=FLAGS.out,
-                layout=layout,
-                options={"format": kind.name, **options, "on_bad_record": FLAGS.on_bad_record},
-                count=workers,
-                max_bad=FLAGS.max_bad_records if FLAGS.on_bad_record == "skip" else None,
-                stop=stop.asked,
+        with _raised(stop):
+            data = kind.scan(
+                paths, {**options, "seed": FLAGS.seed, "on_bad_record": FLAGS.on_bad_record}, workers=workers
             )
-            done = conversion.finished()
-            if done is not None:
-                print(f"already converted: {_summary(done)}")
-                return DONE
+        conversion = Conversion(
+            data=data,
+            folder=FLAGS.out,
+            layout=layout,
+            options={"format": kind.name, **options},
+            count=workers,
+            max_bad=FLAGS.max_bad_records if FLAGS.on_bad_record == "skip" else None,
+            stop=stop.asked,
+        )
+        done = conversion.finished()
+        if done is not None:
+            print(f"already converted: {_summary(done)}")
+            return DONE
+        with SignalNotice(stop):
             written = conversion.run()
     except Stopped:
         logger.info("stopped by %s; the same command goes on from here", stop.by)
         return STOPPED
-    except (CannotWrite, WorkerDied) as error:
+    except (OSError, WorkerDied) as error:  # CannotWrite, the journal's disk, a file of the input that went away.
         raise CommandFailed(f"{error}; what is finished counts, and the same command goes on from there") from error
     print(f"wrote {_summary(written)}")
     return DONE
@@ -104,6 +106,24 @@ class _Stop:
     def asked(self) -> bool:
         """Whether one came."""
         return self.by is not None
+
+
+@contextlib.contextmanager
+def _raised(stop: _Stop) -> Iterator[None]:
+    """Signals end at once what has nothing to keep: they raise Stopped."""
+
+    def handle(number: int, frame: Any) -> None:
+        del frame
+        stop(signal.Signals(number).name)
+        raise Stopped
+
+    taken = [number for number in NOTICES if signal.getsignal(number) is not signal.SIG_IGN]
+    earlier = {number: signal.signal(number, handle) for number in taken}
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
 
 
 def _options(kind: InputKind, kinds: Dict[str, InputKind]) -> Dict[str, Any]:
@@ -126,7 +146,7 @@ def _summary(manifest: Manifest) -> str:
         parts.append(f"{manifest.examples(split):,} examples ({split}, {_counted(len(shards), 'file')})")
     left_out = manifest.made.get("left_out")
     more = f"; {left_out} left out" if left_out else ""
-    return f"{' and '.join(parts)} to {files.join(FLAGS.out, '')}{more}"
+    return f"{' and '.join(parts)} to {join(FLAGS.out, '')}{more}"
 
 
 def _counted(count: int, what: str) -> str:

@@ -16,6 +16,7 @@ from tpuloop.data.convert.shard_writer import ShardWriter, remove_unfinished
 from tpuloop.data.records import files, manifest, packing
 from tpuloop.data.records.manifest import Manifest, ShardFile
 from tpuloop.errors import UsageError
+from tpuloop.paths import join
 
 _NOTES = 10  # Bad units that are each told of; the rest are counted.
 
@@ -51,6 +52,21 @@ class Layout:
             raise UsageError(f"held_out must be at least 0 and below 1; it is {self.held_out}")
         if not 0 <= self.seed < 2**32:
             raise UsageError(f"seed must be an integer from 0 to 2**32 - 1; it is {self.seed}")
+
+
+def check_folder(folder: str) -> None:
+    """Before any work: whether a conversion can be in a folder, which need not be there.
+
+    Raises:
+      UsageError: where something else is.
+    """
+    if not files.exists(folder):
+        return
+    if not files.is_folder(folder):
+        raise UsageError(f"--out={folder} is a file: give a folder")
+    names = files.names_in(folder)
+    if names and manifest.FILE_NAME not in names and JOURNAL not in names:
+        raise UsageError(f"--out={folder} holds files of something else ({names[0]}): give an empty folder")
 
 
 class Conversion:
@@ -110,23 +126,16 @@ class Conversion:
         """The manifest in the folder, if this conversion is done.
 
         Raises:
-          UsageError: where the folder holds something else.
+          UsageError: where another one is.
         """
-        if not files.exists(self._folder):
+        if not files.exists(join(self._folder, manifest.FILE_NAME)):
             return None
-        if not files.is_folder(self._folder):
-            raise UsageError(f"--out={self._folder} is a file: give a folder")
-        names = files.names_in(self._folder)
-        if manifest.FILE_NAME in names:
-            done = Manifest.load(self._folder)
-            ours = {name: self._made[name] for name in ("input", "options")}
-            told = difference({name: done.made.get(name) for name in ours}, _plain(ours))
-            if told:
-                raise UsageError(f"{self._folder} holds another conversion ({told}): use another --out")
-            return done
-        if names and JOURNAL not in names:
-            raise UsageError(f"--out={self._folder} holds files of something else ({names[0]}): give an empty folder")
-        return None
+        done = Manifest.load(self._folder)
+        ours = {name: self._made[name] for name in ("input", "options")}
+        told = difference({name: done.made.get(name) for name in ours}, _plain(ours))
+        if told:
+            raise UsageError(f"{self._folder} holds another conversion ({told}): use another --out")
+        return done
 
     def run(self) -> Manifest:
         """Converts what is not converted yet.
@@ -142,7 +151,7 @@ class Conversion:
         except OSError as error:
             raise UsageError(f"--out={self._folder} cannot be made: {error.strerror or error}") from error
         with Journal(folder=self._folder, identity={"version": tpuloop.__version__, **self._made}) as journal:
-            remove_unfinished(self._folder)
+            remove_unfinished(self._folder)  # A full disk needs the room.
             done = journal.finished()
             try:
                 self._convert_rest(journal, done)
@@ -150,7 +159,7 @@ class Conversion:
                 remove_unfinished(self._folder)
             written = self._manifest([done[job.index] for job in self._jobs])
             for name, data in self._data.contents.files.items():
-                files.write_atomically(files.join(self._folder, name), data)
+                files.write_atomically(join(self._folder, name), data)
             written.save(self._folder)
             journal.close_for_good()
         return written

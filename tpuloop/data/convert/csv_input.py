@@ -118,7 +118,7 @@ class CsvInput(Input):
         )
 
     def read(self, start: int, stop: int, *, on_bad: OnBad) -> Iterator[Batch]:
-        """A batch for each block of about a megabyte."""
+        """A batch for each block of rows."""
         first = 0  # The number of the file's first row, in all files.
         for file in self._files:
             low, high = max(start - first, 0), min(stop - first, file.rows)

@@ -5,6 +5,7 @@ from typing import Any, Dict, Sequence
 
 from tpuloop.data.records import files
 from tpuloop.errors import UsageError
+from tpuloop.paths import is_remote
 
 
 def opened_input(path: str) -> Any:
@@ -13,7 +14,7 @@ def opened_input(path: str) -> Any:
     Raises:
       UsageError: where it cannot be opened.
     """
-    if not files.is_remote(path) and os.path.isdir(path):
+    if not is_remote(path) and os.path.isdir(path):
         raise UsageError(f"{path} is a folder: give files, as with {os.path.join(path, '*')}")
     try:
         return files.open_file(path)
@@ -24,11 +25,16 @@ def opened_input(path: str) -> Any:
 
 
 def fingerprint(paths: Sequence[str]) -> Dict[str, Any]:
-    """Plain data that changes when files do: their names, sizes and, of local ones, times of the last change."""
+    """Plain data that changes when files do: their names, sizes and, of local ones, times of the last change.
+
+    Raises:
+      UsageError: where one cannot be looked at.
+    """
     listed = []
     for path in paths:
+        opened_input(path).close()
         entry: Dict[str, Any] = {"file": path, "bytes": files.size_of(path)}
-        if not files.is_remote(path):
+        if not is_remote(path):
             entry["changed"] = os.stat(path).st_mtime_ns
         listed.append(entry)
     return {"files": listed}

@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional
 from tpuloop.data.records import files
 from tpuloop.data.records.manifest import ShardFile
 from tpuloop.errors import UsageError
+from tpuloop.paths import is_remote, join
 
 FILE_NAME = ".conversion.jsonl"
 
@@ -40,13 +41,13 @@ class Journal:
 
     def __init__(self, *, folder: str, identity: Mapping[str, Any]):
         self._folder = folder
-        self._path = files.join(folder, FILE_NAME)
+        self._path = join(folder, FILE_NAME)
         self._identity = json.loads(json.dumps(identity))
         self._lines: List[str] = []
         self._lock: Optional[int] = None
 
     def __enter__(self) -> "Journal":
-        if not files.is_remote(self._folder):
+        if not is_remote(self._folder):
             self._lock = _locked(self._path, self._folder)
         try:
             self._lines = self._whole_lines()
@@ -87,7 +88,7 @@ class Journal:
         files.remove(self._path)
 
     def _is_there(self, shard: ShardFile) -> bool:
-        path = files.join(self._folder, shard.file)
+        path = join(self._folder, shard.file)
         return files.exists(path) and files.size_of(path) == shard.bytes
 
     def _whole_lines(self) -> List[str]:

@@ -11,6 +11,7 @@ from tpuloop.data.records import files
 from tpuloop.data.records.framing import frame
 from tpuloop.data.records.manifest import ShardFile
 from tpuloop.data.records.packing import pack
+from tpuloop.paths import is_remote, join
 
 UNFINISHED = ".writing"
 
@@ -31,10 +32,10 @@ class ShardWriter:
     """
 
     def __init__(self, *, folder: str, name: str, examples_per_record: int):
-        self._path = files.join(folder, name)
+        self._path = join(folder, name)
         self._folder, self._name = folder, name
         # A process of its own that was left over by a killed conversion writes under another name.
-        self._written = self._path if files.is_remote(folder) else files.join(folder, hidden_name(name))
+        self._written = self._path if is_remote(folder) else join(folder, hidden_name(name))
         self._per_record = examples_per_record
         self._waiting: List[Mapping[str, np.ndarray]] = []  # Columns that make no full record yet.
         self._waiting_examples = 0
@@ -81,7 +82,7 @@ class ShardWriter:
             return
         try:
             self._flush()
-            if not files.is_remote(self._folder):
+            if not is_remote(self._folder):
                 self._file.flush()
                 os.fsync(self._file.fileno())
         except OSError as error:
@@ -97,7 +98,7 @@ class ShardWriter:
             return None
         try:
             self._file.close()
-            if not files.is_remote(self._folder):
+            if not is_remote(self._folder):
                 os.replace(self._written, self._path)
                 files.sync_folder(self._folder)
         except OSError as error:
@@ -149,11 +150,11 @@ def hidden_name(name: str) -> str:
 
 def remove_unfinished(folder: str) -> None:
     """Deletes what a killed conversion left behind in a local folder."""
-    if files.is_remote(folder):
+    if is_remote(folder):
         return
     for name in files.names_in(folder):
         if name.startswith(".") and name.endswith(UNFINISHED):
-            files.remove(files.join(folder, name))
+            files.remove(join(folder, name))
 
 
 def _joined(parts: List[Mapping[str, np.ndarray]]) -> Mapping[str, np.ndarray]:

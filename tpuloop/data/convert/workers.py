@@ -3,6 +3,7 @@
 import contextlib
 import multiprocessing
 import multiprocessing.connection
+import multiprocessing.resource_tracker
 import signal
 import time
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
@@ -78,13 +79,17 @@ class Workers:
         self._workers: Dict[Any, Any] = {}  # Connections and their processes.
         self._busy: Dict[Any, int] = {}  # Connections and the jobs at work.
         context = multiprocessing.get_context("spawn")
-        with _signals_blocked():
-            for _ in range(min(count, len(jobs))):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, work, setting), daemon=True)
-                process.start()
-                theirs.close()
-                self._workers[ours] = process
+        try:
+            with _signals_blocked():
+                for _ in range(min(count, len(jobs))):
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_serve, args=(theirs, work, setting), daemon=True)
+                    process.start()
+                    theirs.close()
+                    self._workers[ours] = process
+        except BaseException:  # Such as what a signal's handler raises, which waited until now.
+            self.__exit__()
+            raise
 
     def __enter__(self) -> "Workers":
         return self
@@ -166,6 +171,7 @@ def _serve(connection: Any, work: Work, setting: Any) -> None:
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
     """A process started meanwhile is not interrupted before it can ignore these signals."""
+    multiprocessing.resource_tracker.ensure_running()  # Else the first process starts it, which unblocks them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _NOT_OURS)
     try:
         yield

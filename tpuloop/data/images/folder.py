@@ -1,11 +1,12 @@
 """A folder of pictures that has a subfolder for each class."""
 
 import dataclasses
+import os
 from typing import Dict, List, Optional, Sequence, Tuple
 
 import tensorflow as tf
 
-from tpuloop import paths
+from tpuloop import gcs_plugin, paths
 from tpuloop.data.checks import DataError
 from tpuloop.errors import first_line
 
@@ -48,6 +49,7 @@ def list_image_folder(path: str, *, classes: Optional[Sequence[str]] = None) -> 
       DataError: where there is no such folder, no class or no picture, saying what was found; or a class that is not
         among `classes`.
     """
+    gcs_plugin.avoid_faults(os.environ)
     entries = _listed(path)
     found = [name for name, known in entries.items() if known or _is_folder(path, name)]
     if not found:

@@ -1,39 +1,23 @@
 """Files by path, local ones with Python's own functions. TensorFlow is loaded only for a path such as gs://BUCKET."""
 
+import contextlib
+import errno
 import os
 import tempfile
-from typing import Any, List
+from typing import Any, Iterator, List
 
-from tpuloop.errors import UsageError, first_line
-
-
-def is_remote(path: str) -> bool:
-    """Whether only TensorFlow's file systems can reach the path."""
-    return "://" in path
-
-
-def join(folder: str, name: str) -> str:
-    """The path of a file in a folder."""
-    return os.path.join(folder, name)
+from tpuloop import gcs_plugin
+from tpuloop.errors import first_line
+from tpuloop.paths import is_remote, normalised
 
 
 def open_file(path: str, mode: str = "rb") -> Any:
     """The file, opened for bytes ('rb', 'wb').
 
     Raises:
-      OSError: where it cannot be opened. A remote file is opened at its first use.
-      UsageError: where TensorFlow cannot.
+      OSError: where it cannot be opened; and later where it cannot be read or written, a remote one as well.
     """
-    if not is_remote(path):
-        return open(path, mode)
-    gfile, errors = _remote()
-    try:
-        file = gfile.GFile(path, mode)
-        if "r" in mode:
-            file.size()  # A missing file is missing now.
-        return file
-    except errors.OpError as error:
-        raise UsageError(f"{path} cannot be opened: {first_line(error)}") from error
+    return _RemoteFile(normalised(path), mode) if is_remote(path) else open(path, mode)
 
 
 def read_file(path: str) -> bytes:
@@ -41,9 +25,8 @@ def read_file(path: str) -> bytes:
 
     Raises:
       FileNotFoundError: where there is none.
+      OSError: where it cannot be read.
     """
-    if is_remote(path) and not exists(path):
-        raise FileNotFoundError(path)
     with open_file(path) as file:
         return file.read()
 
@@ -85,45 +68,107 @@ def sync_folder(folder: str) -> None:
 
 def exists(path: str) -> bool:
     """Whether there is such a file or folder."""
-    return _remote()[0].exists(path) if is_remote(path) else os.path.exists(path)
+    return _remote("exists", path) if is_remote(path) else os.path.exists(path)
 
 
 def is_folder(path: str) -> bool:
     """Whether there is such a folder."""
-    return _remote()[0].isdir(path) if is_remote(path) else os.path.isdir(path)
+    return _remote("isdir", path) if is_remote(path) else os.path.isdir(path)
 
 
 def make_folder(path: str) -> None:
     """Makes a folder and those above it, where they are missing."""
     if is_remote(path):
-        _remote()[0].makedirs(path)
+        _remote("makedirs", path)
     else:
         os.makedirs(path, exist_ok=True)
 
 
 def names_in(folder: str) -> List[str]:
     """The names in a folder, sorted; those of folders without a slash at their end."""
-    names = _remote()[0].listdir(folder) if is_remote(folder) else os.listdir(folder)
+    names = _remote("listdir", folder) if is_remote(folder) else os.listdir(folder)
     return sorted(name.rstrip("/") for name in names)
 
 
 def size_of(path: str) -> int:
     """Bytes of a file."""
-    return _remote()[0].stat(path).length if is_remote(path) else os.path.getsize(path)
+    return _remote("stat", path).length if is_remote(path) else os.path.getsize(path)
 
 
 def remove(path: str) -> None:
     """Deletes a file."""
     if is_remote(path):
-        _remote()[0].remove(path)
+        _remote("remove", path)
     else:
         os.remove(path)
 
 
-def _remote() -> Any:
+class _RemoteFile:
+    """A file of TensorFlow's whose errors are those of Python's."""
+
+    def __init__(self, path: str, mode: str):
+        self._path = path
+        self._file = _gfile().GFile(path, mode)
+        if mode == "rb":
+            self._call("size")  # A missing file is missing now, not at the first read.
+
+    def __enter__(self) -> "_RemoteFile":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def read(self, size: int = -1) -> bytes:
+        return self._call("read", size)
+
+    def write(self, data: bytes) -> None:
+        self._call("write", data)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._call("seek", offset, whence)
+        return self.tell()
+
+    def tell(self) -> int:
+        return self._call("tell")
+
+    def flush(self) -> None:
+        self._call("flush")
+
+    def close(self) -> None:
+        self._call("close")
+
+    def seekable(self) -> bool:
+        return True
+
+    def _call(self, name: str, *arguments: Any) -> Any:
+        with _as_os_errors(self._path):
+            return getattr(self._file, name)(*arguments)
+
+
+def _remote(name: str, path: str) -> Any:
+    """A function of TensorFlow's on a path."""
+    with _as_os_errors(path):
+        return getattr(_gfile(), name)(normalised(path))
+
+
+@contextlib.contextmanager
+def _as_os_errors(path: str) -> Iterator[None]:
     import tensorflow as tf
 
-    return tf.io.gfile, tf.errors
+    try:
+        yield
+    except tf.errors.NotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, first_line(error), path) from error
+    except tf.errors.OpError as error:
+        raise OSError(errno.EIO, first_line(error), path) from error
+
+
+def _gfile() -> Any:
+    gcs_plugin.avoid_faults(os.environ)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    import tensorflow as tf
+
+    return tf.io.gfile
 
 
 def _umask() -> int:

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+from tpuloop import paths
 from tpuloop.data.records import files
 from tpuloop.errors import UsageError
 
@@ -102,7 +103,7 @@ class Manifest:
         """
         content = {"version": _VERSION, **dataclasses.asdict(self)}
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        files.write_atomically(files.join(folder, FILE_NAME), text.encode())
+        files.write_atomically(paths.join(folder, FILE_NAME), text.encode())
 
     @classmethod
     def load(cls, folder: str, *, check_files: bool = True) -> "Manifest":
@@ -115,10 +116,11 @@ class Manifest:
         Raises:
           UsageError: where there is none, it is damaged or of a newer version, or a file is missing.
         """
-        path = files.join(folder, FILE_NAME)
+        path = paths.join(folder, FILE_NAME)
         try:
             content = json.loads(files.read_file(path))
         except FileNotFoundError:
+            paths.check_bucket(path)
             raise UsageError(
                 f"{folder} holds no {FILE_NAME}: make it with tpuloop data convert INPUT --out={folder}"
             ) from None
@@ -152,9 +154,9 @@ class Manifest:
         for shard in (shard for shards in self.splits.values() for shard in shards):
             if shard.file not in names:
                 raise UsageError(f"{folder}: {shard.file} is missing, which {FILE_NAME} lists: convert the data anew")
-            if files.is_remote(folder):
+            if paths.is_remote(folder):
                 continue  # One request for each file is too slow.
-            found = files.size_of(files.join(folder, shard.file))
+            found = files.size_of(paths.join(folder, shard.file))
             if found != shard.bytes:
                 raise UsageError(
                     f"{folder}: {shard.file} has {found} bytes, and {FILE_NAME} says {shard.bytes}: "

@@ -5,11 +5,12 @@ from typing import Any, Dict, Mapping, Optional
 import tensorflow as tf
 
 from tpuloop.data.bad_records import MOST, with_policy
+from tpuloop.data.cache import measured_bytes
 from tpuloop.data.checks import DataError
 from tpuloop.data.converted import converted_source, features_and_label, record_files
 from tpuloop.data.faults import naming_faults
 from tpuloop.data.images.layouts import CLASSIC
-from tpuloop.data.records.manifest import Manifest
+from tpuloop.data.records.manifest import PACKED, Manifest
 from tpuloop.data.sets.pictures import of_files
 from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
@@ -17,6 +18,8 @@ from tpuloop.data.text.masked_source import masked_source
 from tpuloop.data.text.masking import Masking
 
 _MASKED = "masked_lm_positions"
+
+_SMALL = 32 * 2**20
 
 
 def records(
@@ -28,9 +31,9 @@ def records(
     mask_rate: float = 0.15,
     max_predictions: Optional[int] = None,
     size: int = 224,
-    augment: str = "crop",
+    augment: Optional[str] = "crop",
     dtype: str = "float32",
-    cache: bool = False,
+    cache: Optional[bool] = None,
     on_bad_record: str = "fail",
     max_bad_records: int = MOST,
 ) -> DataSets:
@@ -47,7 +50,8 @@ def records(
       num_classes: of an integer label without names; by default the largest label says, for which all are read.
       mask_rate, max_predictions: of text that is masked when it is read; see `text.masking`.
       size, augment, dtype: of pictures that were kept as files; see `pictures.imagenet`.
-      cache: whether examples are read once and then lie in memory.
+      cache: whether examples are read once and then lie in memory, shuffled over the whole of them; by default those
+        of at most 32 MiB are, as short epochs cost more to read than to hold.
       on_bad_record, max_bad_records: see `bad_records.with_policy`.
 
     Raises:
@@ -63,6 +67,7 @@ def records(
             size=size,
             augment=augment,
             dtype=dtype,
+            cache=bool(cache),
             on_bad_record=on_bad_record,
             max_bad_records=max_bad_records,
         )
@@ -74,7 +79,8 @@ def records(
             on_bad_record=on_bad_record,
             max_bad_records=max_bad_records,
         )
-        found = found.cached() if cache else found
+        small = manifest.kind == PACKED and measured_bytes(found) <= _SMALL
+        found = found.cached() if cache or cache is None and small else found
         if masking is not None:
             return masked_source(found, masking=masking)
         pair = features_and_label(manifest)

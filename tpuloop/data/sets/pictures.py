@@ -25,13 +25,13 @@ from tpuloop.data.source import Source
 # `(encoded, seed)` of one example to what a model is given of it.
 Preprocess = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
-AUGMENTATIONS = ("crop", "shift", "none")
+AUGMENTATIONS = ("crop", "shift", None)
 _DTYPES = ("float32", "bfloat16")
 _HELD_OUT_FOLDERS = ("val", "validation", "test")
 
 
 def images(
-    *, path: str, size: int = 224, augment: str = "crop", held_out: float = 0.1, dtype: str = "float32"
+    *, path: str, size: int = 224, augment: Optional[str] = "crop", held_out: float = 0.1, dtype: str = "float32"
 ) -> DataSets:
     """A folder of pictures that has a subfolder for each class: `path`/CLASS/PICTURE.
 
@@ -45,7 +45,7 @@ def images(
       path: of any file system that TensorFlow knows.
       size: height and width of what a model is given, in pixels.
       augment: of what is trained on. "crop" for photographs, a random part of each (`train_image`); "shift" for
-        pictures of about that size, moved by up to an eighth of it and mirrored; "none" as in evaluation. What is held
+        pictures of about that size, moved by up to an eighth of it and mirrored; None as in evaluation. What is held
         out gives its middle (`eval_image`) with "crop", else the whole picture resized to a square.
       held_out: the share to hold out where no folder says so; 0 for none.
       dtype: of `x`, "float32" or "bfloat16".
@@ -77,8 +77,9 @@ def imagenet(
     num_classes: int = 1000,
     train: str = "*train*",
     validation: Optional[str] = "*validation*",
-    augment: str = "crop",
+    augment: Optional[str] = "crop",
     dtype: str = "float32",
+    cache: bool = False,
     on_bad_record: str = "fail",
     max_bad_records: int = bad_records.MOST,
 ) -> DataSets:
@@ -95,6 +96,7 @@ def imagenet(
       train: the pattern of the files' names, such as train-00000-of-01024; or subfolder/pattern.
       validation: likewise of what is held out; None for nothing.
       augment, dtype: as for `images`.
+      cache: whether the pictures, as they are in the files, are read once and then lie in memory.
       on_bad_record, max_bad_records: see `bad_records.with_policy`; "skip" decodes all pictures once, before training.
 
     Raises:
@@ -118,6 +120,7 @@ def imagenet(
         size=size,
         augment=augment,
         dtype=dtype,
+        cache=cache,
         on_bad_record=on_bad_record,
         max_bad_records=max_bad_records,
     )
@@ -129,18 +132,22 @@ def of_files(
     *,
     num_classes: int,
     size: int,
-    augment: str,
+    augment: Optional[str],
     dtype: str,
+    cache: bool,
     on_bad_record: str,
     max_bad_records: int,
 ) -> DataSets:
     """The data sets of files of pictures in one of the layouts; see `imagenet`."""
     of_train, of_evaluation = _preprocessing(size=size, augment=augment, dtype=dtype)
     policy = {"on_bad_record": on_bad_record, "max_bad_records": max_bad_records}
-    to_train = _records(train, of_train, num_classes=num_classes, policy=policy)
-    held_out = None
-    if validation is not None:
-        held_out = _records(validation, of_evaluation, num_classes=num_classes, policy=policy)
+
+    def source(files: Sequence[RecordFile], preprocess: Preprocess) -> Source:
+        pictures = _records(files, preprocess, num_classes=num_classes, policy=policy)
+        return pictures.cached() if cache else pictures
+
+    to_train = source(train, of_train)
+    held_out = None if validation is None else source(validation, of_evaluation)
     held = "none held out" if held_out is None else f"{held_out.size:,} held out"
     return _data_sets(
         train=to_train,
@@ -162,7 +169,7 @@ def _data_sets(
     )
 
 
-def _preprocessing(*, size: int, augment: str, dtype: str) -> Tuple[Preprocess, Preprocess]:
+def _preprocessing(*, size: int, augment: Optional[str], dtype: str) -> Tuple[Preprocess, Preprocess]:
     """What is made of a picture to train on, and of one that is held out.
 
     Raises:
@@ -172,7 +179,7 @@ def _preprocessing(*, size: int, augment: str, dtype: str) -> Tuple[Preprocess, 
         raise DataError(f"size must be an integer of at least 1; it is {size!r}")
     for name, value, choices in (("augment", augment, AUGMENTATIONS), ("dtype", dtype, _DTYPES)):
         if value not in choices:
-            raise DataError(f"{name} must be one of {', '.join(choices)}; it is {value!r}")
+            raise DataError(f"{name} must be one of {', '.join(map(str, choices))}; it is {value!r}")
     result = tf.as_dtype(dtype)
 
     def cropped(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -190,7 +197,7 @@ def _preprocessing(*, size: int, augment: str, dtype: str) -> Tuple[Preprocess, 
         # 4 of the 32 pixels of CIFAR. The zeros at the edge are the mean colour.
         return random_crop_and_flip(whole(encoded, seed), seed, padding=size // 8)
 
-    return {"crop": (cropped, middle), "shift": (shifted, whole), "none": (whole, whole)}[augment]
+    return {"crop": (cropped, middle), "shift": (shifted, whole), None: (whole, whole)}[augment]
 
 
 class FolderSource(ArraySource):
