@@ -7,14 +7,13 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tpuloop.commands.recipe import suggestion
 from tpuloop.data.convert.input_files import fingerprint, opened_input
 from tpuloop.data.convert.input_kind import Batch, Contents, Input, InputKind, OnBad
 from tpuloop.data.convert.workers import Reporter, run_all
 from tpuloop.data.records.example import NoExample, Values, decode, encode
 from tpuloop.data.records.framing import OVERHEAD, RecordFault, frame_spans, read_frames
 from tpuloop.data.records.manifest import EXAMPLES, PACKED, Feature
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 _STRIDE = 1024  # Records between two whose places are kept.
 _SAMPLE = 1000  # What features there are is judged by these.
