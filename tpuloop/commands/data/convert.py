@@ -3,13 +3,13 @@
 import contextlib
 import dataclasses
 import logging
-import os
 import signal
 from typing import Any, Dict, Iterator, Optional, Sequence
 
 from absl import flags
 
 from tpuloop.checkpoint.notice import NOTICES, SignalNotice
+from tpuloop.commands.cores import cores
 from tpuloop.commands.program import DONE, STOPPED, CommandFailed
 from tpuloop.data.convert.conversion import Conversion, Layout, Stopped, check_folder
 from tpuloop.data.convert.input_kind import InputKind
@@ -63,7 +63,7 @@ def run(paths: Sequence[str]) -> int:
         seed=FLAGS.seed,
     )
     check_folder(FLAGS.out)
-    workers = FLAGS.workers or _cores()
+    workers = FLAGS.workers or cores()
     stop = _Stop()
     try:
         with _raised(stop):
@@ -151,7 +151,3 @@ def _summary(manifest: Manifest) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
