@@ -20,7 +20,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return 0
     name = argv[0]
     if name not in COMMANDS:
-        from tpuloop.commands.recipe import suggestion
+        from tpuloop.errors import suggestion
 
         listed = ", ".join(COMMANDS)
         print(

@@ -1,7 +1,8 @@
 """Errors that the user of the package can mend."""
 
 import contextlib
-from typing import Iterator, Optional
+import difflib
+from typing import Any, Iterator, Optional
 
 
 class UsageError(ValueError):
@@ -19,6 +20,12 @@ def first_line(error: BaseException) -> str:
     """What an error says, in one line; its kind where it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def suggestion(name: Any, choices: Any) -> str:
+    """ "; did you mean ...?" where one of `choices` is close to `name`, else nothing."""
+    close = difflib.get_close_matches(str(name), [str(choice) for choice in choices], n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 @contextlib.contextmanager

@@ -87,6 +87,11 @@ def check_bucket(path: str) -> None:
         pass  # Who may use what is in a bucket need not be allowed to look at the bucket itself.
 
 
+def is_pattern(path: str) -> bool:
+    """Whether a path has `*`, `?` or `[` in it, and so may stand for several."""
+    return bool(_MAGIC.search(path))
+
+
 def files_matching(patterns: Union[str, Sequence[str]]) -> List[str]:
     """The files that patterns name, sorted, each once.
 
@@ -104,7 +109,7 @@ def files_matching(patterns: Union[str, Sequence[str]]) -> List[str]:
     found = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         path = normalised(pattern)
-        has_magic = bool(_MAGIC.search(path))
+        has_magic = is_pattern(path)
         try:
             if is_folder(path):
                 raise UsageError(f"{pattern} is a folder: name its files, as in {join(path, '*.tfrecord')}")
@@ -136,7 +141,7 @@ def _glob(pattern: str) -> List[str]:
     host, *parts = rest.split("/")
     folders = [f"{scheme}://{host}/"]
     for part in parts[:-1]:
-        if not _MAGIC.search(part):
+        if not is_pattern(part):
             folders = [os.path.join(folder, part) for folder in folders]
         else:
             folders = [os.path.join(folder, name[:-1]) for folder in folders for name in _listed(folder, f"{part}/")]

@@ -304,3 +304,14 @@ def test_lines_without_a_terminal_and_a_bar_on_one():
         bar.say("left out")
         bar.add(1000)
     assert "left out" in terminal.getvalue() and "100%" in terminal.getvalue() and "rows" in terminal.getvalue()
+
+
+def test_a_pattern_that_no_shell_has_expanded(tpuloop, tmp_path):
+    for name in ("b[1].csv", "a.csv"):
+        (tmp_path / name).write_text("a,y\n1,0\n2,1\n")
+    done = tpuloop("data", "convert", f"{tmp_path}/*.csv", f"{tmp_path}/b[1].csv", "--label=y", f"--out={tmp_path}/out")
+    assert (done.status, done.err) == (0, "")
+    inputs = Manifest.load(str(tmp_path / "out")).made["input"]["files"]
+    assert [file["file"] for file in inputs] == [f"{tmp_path}/{name}" for name in ("a.csv", "b[1].csv", "b[1].csv")]
+    none = tpuloop("data", "convert", f"{tmp_path}/*.tsv", f"--out={tmp_path}/none")
+    assert none.status == 2 and f"no file matches {tmp_path}/*.tsv: check the path" in none.err

@@ -10,9 +10,8 @@ from tpuloop.commands.recipe import (
     make_recipe,
     recipe_differences,
     resolve_config_path,
-    suggestion,
 )
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 
 def test_later_layers_count_and_nested_fields_are_merged():

@@ -33,6 +33,8 @@ def test_the_same_files_as_on_a_disk(store, tmp_path):
     for name in names - {"manifest.json"}:
         assert store.content("bucket", f"out/{name}") == (tmp_path / "out" / name).read_bytes()
     assert convert(store, *command)[1].startswith("already converted: ")
+    by_pattern = convert(store, "gs://bucket/i*/*.csv", "--label=y", "--out=gs://bucket/out")
+    assert by_pattern[1].startswith("already converted: "), by_pattern
 
 
 @pytest.mark.slow

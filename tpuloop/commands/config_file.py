@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any, Dict, Iterable
 
 from tpuloop.commands.named import search_working_directory
-from tpuloop.commands.recipe import resolve_config_path, suggestion
-from tpuloop.errors import UsageError
+from tpuloop.commands.recipe import resolve_config_path
+from tpuloop.errors import UsageError, suggestion
 
 _MODULE = "tpuloop_config"
 

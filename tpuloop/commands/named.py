@@ -6,8 +6,7 @@ import os
 import sys
 from typing import Any, Callable, Dict, Mapping
 
-from tpuloop.commands.recipe import suggestion
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 
 def load_function(reference: str, *, what: str) -> Callable[..., Any]:

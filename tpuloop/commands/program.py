@@ -14,8 +14,7 @@ from typing import Any, Callable, Iterable, List, Mapping, Optional, Sequence
 from absl import flags
 
 from tpuloop.commands import common_flags, quiet, streams
-from tpuloop.commands.recipe import suggestion
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 FLAGS = flags.FLAGS
 

@@ -1,13 +1,12 @@
 """What a run is: a recipe, checked before anything is built."""
 
 import dataclasses
-import difflib
 import os
 import sys
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from tpuloop.counts import check_count
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -164,12 +163,6 @@ def check_choice(name: str, value: Any, choices: Any) -> None:
     if value not in choices:
         listed = ", ".join(sorted(str(choice) for choice in choices))
         raise UsageError(f"{name} {value!r} is unknown: use one of {listed}{suggestion(value, choices)}")
-
-
-def suggestion(name: Any, choices: Any) -> str:
-    """ "; did you mean ...?" where one of `choices` is close to `name`, else nothing."""
-    close = difflib.get_close_matches(str(name), [str(choice) for choice in choices], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def is_number(value: Any) -> bool:

@@ -65,6 +65,10 @@ class Map(Source):
 class BatchMap(Map):
     """`Source.map_batches`."""
 
+    def cached(self) -> Source:
+        seeded = any(isinstance(stage, (SeededBatchMap, ExampleMap)) for _, stage in self._source.stages())
+        return self.over(self._source.cached()) if seeded else super().cached()  # As ExampleMap.
+
     @property
     def element_spec(self) -> Any:
         return _example_of(self._source.element_spec, self._function, seeded=False)

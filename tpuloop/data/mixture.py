@@ -38,7 +38,7 @@ class MixtureSource(Source):
 
     def __init__(self, sources: Sequence[Source], *, weights: Sequence[float] = ()):
         self._sources = list(sources)
-        weights = list(weights) or [source.size for source in self._sources]
+        self._weights = weights = list(weights) or [source.size for source in self._sources]
         if not self._sources or len(weights) != len(self._sources):
             raise DataError(f"a mixture has {len(self._sources)} sources and {len(weights)} weights: give one for each")
         if not all(math.isfinite(weight) and weight > 0 for weight in weights):
@@ -107,6 +107,10 @@ class MixtureSource(Source):
         shard.rows(batch_size)
         own = as_written(lambda *batch: tf.nest.map_structure(lambda leaf: leaf[shard.index :: shard.count], batch))
         return batches if shard.count == 1 else batches.map(own)
+
+    def cached(self) -> "MixtureSource":
+        # Each by itself: as one array they would be drawn by their sizes, and not by the weights.
+        return MixtureSource([source.cached() for source in self._sources], weights=self._weights)
 
     def whereabouts(self, number: int) -> str:
         for source, size in zip(self._sources, self._sizes):

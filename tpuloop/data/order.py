@@ -9,7 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
-_STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+from tpuloop.data import splitmix
+from tpuloop.data.splitmix_in_graph import mixed, right, uint64, xor
 
 # What is hashed beside a seed, so that what is drawn for one purpose tells nothing of another.
 _FOR_EXAMPLES, _FOR_WINDOWS, _FOR_FILES = 1, 2, 3
@@ -20,7 +21,7 @@ def epoch_orders(epochs: tf.Tensor, *, seed: int, size: int) -> tf.Tensor:
 
     Every index is ranked by a hash of (seed, epoch, index).
     """
-    return _ranked(_mixed(tf.cast(epochs, tf.uint64) + _uint64(_mixed_int(seed))), size)
+    return _ranked(mixed(tf.cast(epochs, tf.uint64) + uint64(splitmix.mixed(seed))), size)
 
 
 def file_order(epoch: tf.Tensor, *, seed: int, files: int) -> tf.Tensor:
@@ -31,16 +32,16 @@ def file_order(epoch: tf.Tensor, *, seed: int, files: int) -> tf.Tensor:
 def offset(epoch: tf.Tensor, *, seed: int, size: int) -> tf.Tensor:
     """A place from 0 to size - 1 for an epoch to begin at; int64, scalar."""
     # Without the lowest bit, so that it fits into a signed integer.
-    drawn = tf.bitwise.right_shift(_mixed(_key(seed, epoch, _FOR_FILES)), _uint64(1))
+    drawn = right(mixed(_key(seed, epoch, _FOR_FILES)), 1)
     return tf.cast(drawn, tf.int64) % size
 
 
 def window_orders(epoch: tf.Tensor, window: tf.Tensor, lanes: tf.Tensor, *, seed: int, size: tf.Tensor) -> tf.Tensor:
     """The order inside a window, for each of its lanes; int32 of shape [lanes, size]."""
-    of_window = _mixed(_key(seed, epoch, _FOR_WINDOWS) + tf.cast(window, tf.uint64))
-    of_lane = _mixed(of_window + tf.cast(lanes, tf.uint64))
+    of_window = mixed(_key(seed, epoch, _FOR_WINDOWS) + tf.cast(window, tf.uint64))
+    of_lane = mixed(of_window + tf.cast(lanes, tf.uint64))
     # Keys of 64 bits lie far apart, so that counting on from each draws other numbers in each lane.
-    ranks = _mixed(tf.expand_dims(of_lane, 1) + tf.cast(tf.range(size), tf.uint64))
+    ranks = mixed(tf.expand_dims(of_lane, 1) + tf.cast(tf.range(size), tf.uint64))
     return tf.argsort(tf.bitcast(ranks, tf.int64), axis=-1)
 
 
@@ -53,36 +54,15 @@ def example_seeds(epochs: tf.Tensor, examples: tf.Tensor, *, seed: int) -> tf.Te
     Returns:
       int32 of shape [..., 2].
     """
-    return tf.bitcast(_mixed(_key(seed, epochs, _FOR_EXAMPLES) ^ _mixed(examples)), tf.int32)
+    return tf.bitcast(mixed(_key(seed, epochs, _FOR_EXAMPLES) ^ mixed(examples)), tf.int32)
 
 
 def _key(seed: int, epoch: tf.Tensor, purpose: int) -> tf.Tensor:
-    return _mixed(tf.cast(epoch, tf.uint64) + _uint64(_mixed_int(_mixed_int(seed) + purpose)))
+    return mixed(tf.cast(epoch, tf.uint64) + uint64(splitmix.mixed(splitmix.mixed(seed) + purpose)))
 
 
 def _ranked(keys: tf.Tensor, size: Any) -> tf.Tensor:
     """For each key a permutation of 0 to size - 1: the indices, ranked by a hash of key and index."""
-    of_index = _mixed(tf.range(size, dtype=tf.int64))
-    ranks = _mixed(tf.bitwise.bitwise_xor(keys[:, tf.newaxis], of_index[tf.newaxis, :]))
+    of_index = mixed(tf.range(size, dtype=tf.int64))
+    ranks = mixed(xor(keys[:, tf.newaxis], of_index[tf.newaxis, :]))
     return tf.argsort(tf.bitcast(ranks, tf.int64), axis=-1)
-
-
-def _uint64(value: int) -> tf.Tensor:
-    return tf.constant(value % 2**64, tf.uint64)
-
-
-def _mixed(counter: tf.Tensor) -> tf.Tensor:
-    def folded(value: tf.Tensor, bits: int) -> tf.Tensor:
-        return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, _uint64(bits)))
-
-    value = (tf.cast(counter, tf.uint64) + _uint64(1)) * _uint64(_STEP)
-    value = folded(value, 30) * _uint64(_FIRST)
-    return folded(folded(value, 27) * _uint64(_SECOND), 31)
-
-
-def _mixed_int(counter: int) -> int:
-    """`_mixed` of a Python integer."""
-    value = (counter + 1) * _STEP % 2**64
-    value = (value ^ value >> 30) * _FIRST % 2**64
-    value = (value ^ value >> 27) * _SECOND % 2**64
-    return value ^ value >> 31

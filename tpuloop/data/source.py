@@ -118,7 +118,8 @@ class Source(abc.ABC):
     def cached(self) -> "Source":
         """A source of the same examples that are read once, here, and then lie in memory.
 
-        It is shuffled as arrays are, and so in another order. What `map_examples` does is done anew in every epoch.
+        It is shuffled as arrays are, and so in another order. What is drawn by seeds (`map_examples`,
+        `map_seeded_batches`) is drawn anew in every epoch, and a mixture keeps its weights.
 
         Raises:
           DataError: where they would not fit, with the sizes.

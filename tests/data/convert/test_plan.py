@@ -40,7 +40,5 @@ def test_held_out_is_a_function_of_seed_and_number():
     # More of them hold all of fewer.
     assert held_out(numbers, seed=1, fraction=0.2)[out].all()
     assert not held_out(numbers, seed=1, fraction=0.0).any()
-    # As SplitMix64's authors have it: the first value for the seed 0.
-    from tpuloop.data.convert.plan import _mix
-
-    assert _mix(np.zeros(1, np.uint64))[0] == 0xE220A8397B1DCDAF
+    # Worked out with Python's integers: a conversion that goes on with another version relies on it.
+    assert np.flatnonzero(out[:100]).tolist() == [28, 31, 51, 68, 71, 84, 90, 92]

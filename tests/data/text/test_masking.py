@@ -8,11 +8,11 @@ import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource
 from tpuloop.data.checks import DataError
+from tpuloop.data.splitmix import mixed
 from tpuloop.data.text.masked_source import masked_source
 from tpuloop.data.text.masking import Masking, default_predictions, masked
 from tpuloop.data.text.masking_in_graph import mask_in_graph
 from tpuloop.data.text.special import SpecialTokens
-from tpuloop.data.text.splitmix import mixed
 from tpuloop.errors import UsageError
 
 VOCAB = 1000

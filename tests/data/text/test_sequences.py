@@ -7,7 +7,6 @@ import pytest
 
 from tpuloop.data.text.sequences import Layout, sentence_pairs, stacked
 from tpuloop.data.text.special import SpecialTokens
-from tpuloop.data.text.splitmix import Draws, mixed, mixed_array
 from tpuloop.errors import UsageError
 
 PAD, CLS, SEP = 0, 2, 3
@@ -195,20 +194,3 @@ def test_both_ends_are_cut():
         assert len(first) == len(second) == 10
         seen.add((first[0] > 100, first[-1] < 129))
     assert (True, True) in seen
-
-
-def test_splitmix():
-    # The first output of SplitMix64 from the state 0, as published with the generator (Vigna's splitmix64.c).
-    assert mixed(0) == 0xE220A8397B1DCDAF
-    counters = np.array([-(2**63), -1, 0, 1, 2**62, 2**63 - 1])
-    assert mixed_array(counters).tolist() == [mixed(int(counter)) for counter in counters]
-    assert mixed_array(np.int64(-7)).shape == () and int(mixed_array(np.int64(-7))) == mixed(-7)
-
-
-def test_draws():
-    draws = Draws(3, 7)
-    counts = np.bincount([draws.below(10) for _ in range(10_000)], minlength=10)
-    assert ((counts - 1000) ** 2 / 1000).sum() < 27.9  # Chi-squared with 9 degrees of freedom: beyond it 1 in 1000.
-    assert [Draws(3, 7).below(2**60)] == [Draws(3, 7).below(2**60)]
-    assert len({Draws(*key).below(2**60) for key in ((3, 7), (7, 3), (3, 8), (4, 7), (-3, 7))}) == 5
-    assert not any(draws.chance(0) for _ in range(100)) and all(draws.chance(1) for _ in range(100))

@@ -4,7 +4,6 @@ import csv
 import itertools
 import multiprocessing
 import os
-import sys
 import tempfile
 import time
 from typing import Any, BinaryIO, Dict, Iterator, List, Tuple
@@ -140,7 +139,3 @@ def _values(folder: str) -> Tuple[bytes, bytes]:
     if os.path.exists(os.path.join(folder, "manifest.json")):
         Manifest.load(folder)
     return b"".join(ids), b"".join(labels)
-
-
-if __name__ == "__main__":
-    print(convert_race(examples=int(sys.argv[1]), workers=2, repeats=int(sys.argv[2])))

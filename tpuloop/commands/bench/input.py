@@ -93,7 +93,7 @@ def _measure(part: str, folder: str) -> Dict[str, Any]:
 
 def _convert(folder: str) -> Dict[str, Any]:
     from tpuloop.commands.bench.convert_race import convert_race
-    from tpuloop.commands.bench.machine import cores
+    from tpuloop.commands.cores import cores
 
     return convert_race(examples=FLAGS.csv_rows, workers=cores(), repeats=FLAGS.conversions)
 

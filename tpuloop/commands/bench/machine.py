@@ -5,6 +5,8 @@ import os
 import platform
 from typing import Any, Dict
 
+from tpuloop.commands.cores import cores
+
 
 def machine() -> Dict[str, Any]:
     """Plain data: the processor, its cores, versions, and what else keeps it busy."""
@@ -15,11 +17,6 @@ def machine() -> Dict[str, Any]:
         "tensorflow": importlib.metadata.version("tensorflow"),
         "python": platform.python_version(),
     }
-
-
-def cores() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

@@ -5,11 +5,13 @@ import dataclasses
 import logging
 import os
 import signal
-from typing import Any, Dict, Iterator, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from absl import flags
 
 from tpuloop.checkpoint.notice import NOTICES, SignalNotice
+from tpuloop.commands import quiet
+from tpuloop.commands.cores import cores
 from tpuloop.commands.program import DONE, STOPPED, CommandFailed
 from tpuloop.data.convert.conversion import Conversion, Layout, Stopped, check_folder
 from tpuloop.data.convert.input_kind import InputKind
@@ -17,7 +19,7 @@ from tpuloop.data.convert.kinds import all_kinds, kind_of
 from tpuloop.data.convert.workers import WorkerDied
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.errors import UsageError
-from tpuloop.paths import join
+from tpuloop.paths import files_matching, is_pattern, join
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -53,6 +55,7 @@ def run(paths: Sequence[str]) -> int:
     if not FLAGS.out:
         raise UsageError("--out is missing: give a folder to write into")
     kinds = all_kinds()
+    paths = _named(paths)
     kind = kind_of(paths, FLAGS.format, kinds)
     options = _options(kind, kinds)
     layout = Layout(
@@ -63,7 +66,7 @@ def run(paths: Sequence[str]) -> int:
         seed=FLAGS.seed,
     )
     check_folder(FLAGS.out)
-    workers = FLAGS.workers or _cores()
+    workers = FLAGS.workers or cores()
     stop = _Stop()
     try:
         with _raised(stop):
@@ -92,6 +95,22 @@ def run(paths: Sequence[str]) -> int:
         raise CommandFailed(f"{error}; what is finished counts, and the same command goes on from there") from error
     print(f"wrote {_summary(written)}")
     return DONE
+
+
+def _named(paths: Sequence[str]) -> List[str]:
+    """The paths, with the files that a pattern fits in its place: in an object store no shell looks for them.
+
+    Raises:
+      UsageError: for a pattern that fits none.
+    """
+    named: List[str] = []
+    for path in paths:
+        if not is_pattern(path) or os.path.exists(path):  # What is there is meant, whatever its name; a folder too.
+            named.append(path)
+            continue
+        with quiet.quiet_start():  # It loads TensorFlow.
+            named += files_matching(path)
+    return named
 
 
 @dataclasses.dataclass
@@ -151,7 +170,3 @@ def _summary(manifest: Manifest) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,10 +1,10 @@
 """`tpuloop data inspect PATH...`: what is in data files, and what a training run would stumble over."""
 
-import os
 from typing import Any, List, Sequence, Tuple
 
 from absl import flags
 
+from tpuloop.commands.cores import cores
 from tpuloop.commands.program import DONE, FAILED
 from tpuloop.errors import UsageError
 
@@ -37,7 +37,7 @@ def run(patterns: Sequence[str]) -> int:
     for number, group in enumerate(grouped(patterns)):
         keep = max(FLAGS.examples, _MOST_ON_A_SHEET if FLAGS.sheet else 0)
         inspection = Inspection(group, look_at=FLAGS.look_at, keep=keep)
-        faults = inspection.faults + (inspection.verify(processes=_cores()) if FLAGS.verify else [])
+        faults = inspection.faults + (inspection.verify(processes=cores()) if FLAGS.verify else [])
         print("\n".join([*([""] if number else []), *inspection.lines(examples=FLAGS.examples)]))
         for path, reasons in faults:
             _print_faults(path, reasons)
@@ -69,7 +69,3 @@ def _write_sheet(pictures: Sequence[Tuple[Any, int]]) -> None:
 
         written = write_sheet(FLAGS.sheet, pictures[:_MOST_ON_A_SHEET])
     print(f"\nwrote {written} pictures to {FLAGS.sheet}")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

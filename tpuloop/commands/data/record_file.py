@@ -7,10 +7,9 @@ import tempfile
 import zlib
 from typing import Any, BinaryIO, Iterator
 
-from tpuloop.data.records import files
-from tpuloop.errors import UsageError, first_line
-
-PLAIN, GZIP, ZLIB = "", "GZIP", "ZLIB"
+from tpuloop.data.convert.input_files import opened_input
+from tpuloop.data.records.compression import GZIP, HEAD, compression_by
+from tpuloop.errors import first_line
 
 _CHUNK = 1 << 20
 
@@ -20,15 +19,13 @@ class BadStream(ValueError):
 
 
 def compression_of(path: str) -> str:
-    """How a file is compressed, by its first bytes."""
-    with opened(path) as file:
-        head = file.read(2)
-    if head == b"\x1f\x8b":
-        return GZIP
-    # ZLIB's header is a multiple of 31; the low byte of a record's length is rarely that of a deflate stream.
-    if len(head) == 2 and head[0] == 0x78 and int.from_bytes(head, "big") % 31 == 0:
-        return ZLIB
-    return PLAIN
+    """How a file is compressed, by its first bytes.
+
+    Raises:
+      UsageError: where it is missing or cannot be read.
+    """
+    with opened_input(path) as file:
+        return compression_by(file.read(HEAD))
 
 
 @contextlib.contextmanager
@@ -38,7 +35,7 @@ def records_of(path: str, compression: str) -> Iterator[Any]:
     Raises:
       BadStream: where it cannot be unpacked.
     """
-    with opened(path) as file:
+    with opened_input(path) as file:
         if not compression:
             yield file
             return
@@ -53,20 +50,6 @@ def records_of(path: str, compression: str) -> Iterator[Any]:
                 raise BadStream(f"the {compression} stream is damaged: {first_line(error)}") from error
             unpacked.seek(0)
             yield unpacked
-
-
-def opened(path: str) -> Any:
-    """The file.
-
-    Raises:
-      UsageError: where it is missing or cannot be read.
-    """
-    try:
-        return files.open_file(path)
-    except FileNotFoundError:
-        raise UsageError(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _inflate(file: BinaryIO, out: BinaryIO) -> None:

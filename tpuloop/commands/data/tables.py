@@ -8,7 +8,7 @@ from typing import Any, Dict, Iterator, List, Tuple
 import numpy as np
 
 from tpuloop.commands.data.features import Features
-from tpuloop.commands.data.record_file import opened
+from tpuloop.data.convert.input_files import opened_input
 
 _MOST = 20  # Faults of a file.
 _LOADED = 1 << 26  # Bytes of an array whose values are looked at.
@@ -18,7 +18,7 @@ def inspect_csv(path: str, features: Features, *, look_at: int) -> Tuple[str, Li
     """A line on the file, and its faults; its columns go to `features`."""
     faults: List[str] = []
     count, names = 0, []  # type: Tuple[int, List[str]]
-    with opened(path) as file:
+    with opened_input(path) as file:
         rows = csv.reader(_decoded(file, faults), delimiter="\t" if path.endswith(".tsv") else ",")
         try:
             for row in rows:
@@ -42,7 +42,7 @@ def inspect_json_lines(path: str, features: Features, *, look_at: int) -> Tuple[
     """The same of a file with a JSON object a line."""
     faults: List[str] = []
     count = 0
-    with opened(path) as file:
+    with opened_input(path) as file:
         for number, line in enumerate(_decoded(file, faults), start=1):
             if not line.strip():
                 continue

@@ -6,10 +6,9 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tpuloop.commands.recipe import suggestion
 from tpuloop.data.records.manifest import Feature
 from tpuloop.data.records.packing import DTYPES
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 X, Y = "x", "y"
 

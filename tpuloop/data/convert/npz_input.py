@@ -9,12 +9,11 @@ from typing import Any, BinaryIO, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 from numpy.lib import format as npy
 
-from tpuloop.commands.recipe import suggestion
 from tpuloop.data.convert.input_files import fingerprint, opened_input
 from tpuloop.data.convert.input_kind import Batch, Contents, Input, InputKind, OnBad
 from tpuloop.data.records.manifest import PACKED, Feature
 from tpuloop.data.records.packing import stored_dtype
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 _BATCH_BYTES = 2 << 20
 _MANY_CLASSES = 100_000

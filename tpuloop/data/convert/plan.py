@@ -5,6 +5,7 @@ from typing import Optional, Tuple
 
 import numpy as np
 
+from tpuloop.data.splitmix import after
 from tpuloop.errors import UsageError
 
 TRAIN, TEST = "train", "test"
@@ -63,14 +64,5 @@ def held_out(numbers: np.ndarray, *, seed: int, fraction: float) -> np.ndarray:
       seed: at least 0.
       fraction: about this share of all numbers is held out.
     """
-    mixed = _mix(numbers.astype(np.uint64) ^ _mix(np.array([seed], np.uint64)))
-    return (mixed >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
-
-
-def _mix(values: np.ndarray) -> np.ndarray:
-    """SplitMix64's step: near numbers become far ones."""
-    with np.errstate(over="ignore"):
-        values = values + np.uint64(0x9E3779B97F4A7C15)
-        values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    drawn = after(numbers.astype(np.uint64) ^ after(np.array([seed], np.uint64)))
+    return (drawn >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction

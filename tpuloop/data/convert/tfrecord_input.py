@@ -7,20 +7,19 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from tpuloop.commands.recipe import suggestion
 from tpuloop.data.convert.input_files import fingerprint, opened_input
 from tpuloop.data.convert.input_kind import Batch, Contents, Input, InputKind, OnBad
 from tpuloop.data.convert.workers import Reporter, run_all
+from tpuloop.data.records.compression import HEAD, compression_by
 from tpuloop.data.records.example import NoExample, Values, decode, encode
 from tpuloop.data.records.framing import OVERHEAD, RecordFault, frame_spans, read_frames
 from tpuloop.data.records.manifest import EXAMPLES, PACKED, Feature
-from tpuloop.errors import UsageError
+from tpuloop.errors import UsageError, suggestion
 
 _STRIDE = 1024  # Records between two whose places are kept.
 _SAMPLE = 1000  # What features there are is judged by these.
 _BATCH_RECORDS, _BATCH_BYTES = 256, 4 << 20
 _MANY_BYTES = 256 << 20  # From here on, workers count the records.
-_COMPRESSED = (b"\x1f\x8b", b"\x78\x9c", b"\x78\x01")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +195,7 @@ def _indexed(path: str) -> _File:
     offsets: array.array[int] = array.array("q")
     count = 0
     with opened_input(path) as file:
-        if file.read(2) in _COMPRESSED:
+        if compression_by(file.read(HEAD)):
             raise UsageError(f"{path} is compressed: decompress it first, as with gunzip")
         file.seek(0)
         try:

@@ -10,7 +10,8 @@ TRUNCATED, LENGTH_CHECKSUM, DATA_CHECKSUM = "truncated", "length checksum", "dat
 
 _HEAD = struct.Struct("<QI")  # The length of the data, and the masked CRC32C of those eight bytes.
 _FOOT = struct.Struct("<I")
-OVERHEAD = _HEAD.size + _FOOT.size
+HEAD_BYTES = _HEAD.size
+OVERHEAD = HEAD_BYTES + _FOOT.size
 
 
 class RecordFault(ValueError):
@@ -48,6 +49,11 @@ def frame(data: bytes) -> bytes:
     """One record as it stands in a file, `OVERHEAD` bytes longer than `data`."""
     length = struct.pack("<Q", len(data))
     return b"".join((length, _FOOT.pack(masked_crc32c(length)), data, _FOOT.pack(masked_crc32c(data))))
+
+
+def begins_frame(head: bytes) -> bool:
+    """Whether a record may begin with these `HEAD_BYTES` bytes: a length and its checksum."""
+    return len(head) == HEAD_BYTES and _HEAD.unpack(head)[1] == masked_crc32c(head[:8])
 
 
 def read_frames(
@@ -124,9 +130,9 @@ def _read_head(file: BinaryIO, *, record: int, offset: int, end: int) -> int:
     head = file.read(_HEAD.size)
     if len(head) < _HEAD.size:
         raise RecordFault(record=record, offset=offset, reason=TRUNCATED)
-    length, crc = _HEAD.unpack(head)
-    if crc != masked_crc32c(head[:8]):
+    if not begins_frame(head):
         raise RecordFault(record=record, offset=offset, reason=LENGTH_CHECKSUM)
+    length, _ = _HEAD.unpack(head)
     if offset + OVERHEAD + length > end:
         raise RecordFault(record=record, offset=offset, reason=TRUNCATED)
     return length

@@ -11,9 +11,9 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 
+from tpuloop.data.splitmix import mixed_array
 from tpuloop.data.text.sequences import Example
 from tpuloop.data.text.special import SpecialTokens
-from tpuloop.data.text.splitmix import mixed_array
 from tpuloop.errors import UsageError
 
 # How a random number below 2**64 becomes the key of a position: its upper bits with the position in the lowest 16.

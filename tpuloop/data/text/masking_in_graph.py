@@ -7,7 +7,7 @@ from typing import Dict
 
 import tensorflow as tf
 
-from tpuloop.data.text import splitmix
+from tpuloop.data.splitmix_in_graph import mixed, right, uint64, xor
 from tpuloop.data.text.masking import KEPT, KEY_SHIFT, MASKED, NEVER, POSITION_BITS, REPLACEMENTS, Masking
 
 
@@ -34,11 +34,11 @@ def mask_in_graph(batch: Dict[str, tf.Tensor], *, seeds: tf.Tensor, masking: Mas
         raise ValueError("input_ids has no static sequence length: give it one with tf.ensure_shape")
     predictions = tf.constant(masking.predictions(length))
     seeds = tf.cast(tf.cast(seeds, tf.int64), tf.uint64)
-    key = _mixed(_xor(_mixed(seeds[:, 0]), seeds[:, 1]))
+    key = mixed(xor(mixed(seeds[:, 0]), seeds[:, 1]))
     position = tf.range(length, dtype=tf.int64)
     counter = tf.cast(position, tf.uint64)
     # A shift right and then left leaves the upper bits, which are positive as int64 since one of them went.
-    drawn = tf.cast(_right(_mixed(key[:, tf.newaxis] + counter), KEY_SHIFT), tf.int64) * 2**POSITION_BITS
+    drawn = tf.cast(right(mixed(key[:, tf.newaxis] + counter), KEY_SHIFT), tf.int64) * 2**POSITION_BITS
     special = tf.reduce_any(ids[..., tf.newaxis] == tf.constant(masking.special.ids, ids.dtype), axis=-1)
     present = tf.not_equal(mask, 0)
     allowed = present & ~special
@@ -52,10 +52,10 @@ def mask_in_graph(batch: Dict[str, tf.Tensor], *, seeds: tf.Tensor, masking: Mas
     positions = tf.where(chosen, positions, 0)
 
     last = tf.reduce_max(tf.where(chosen, lowest, tf.constant(-1, tf.int64)), axis=1, keepdims=True)
-    number = _mixed(_xor(key, _uint64(REPLACEMENTS))[:, tf.newaxis] + counter)
-    low, high = tf.bitwise.bitwise_and(number, _uint64(2**32 - 1)), _right(number, 32)
-    tenth = tf.cast(_right(low * _uint64(10), 32), tf.int32)
-    random = tf.cast(_right(high * _uint64(masking.vocab_size), 32), ids.dtype)
+    number = mixed(xor(key, uint64(REPLACEMENTS))[:, tf.newaxis] + counter)
+    low, high = tf.bitwise.bitwise_and(number, uint64(2**32 - 1)), right(number, 32)
+    tenth = tf.cast(right(low * uint64(10), 32), tf.int32)
+    random = tf.cast(right(high * uint64(masking.vocab_size), 32), ids.dtype)
     mask_id = tf.constant(masking.special.mask, ids.dtype)
     replacement = tf.where(tenth < MASKED, mask_id, tf.where(tenth < MASKED + KEPT, ids, random))
     return {
@@ -69,23 +69,3 @@ def mask_in_graph(batch: Dict[str, tf.Tensor], *, seeds: tf.Tensor, masking: Mas
 
 def _count(values: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.cast(values, tf.int32), axis=1)
-
-
-def _mixed(counters: tf.Tensor) -> tf.Tensor:
-    """`splitmix.mixed` of uint64."""
-    value = (counters + _uint64(1)) * _uint64(splitmix.STEP)
-    value = _xor(value, _right(value, 30)) * _uint64(splitmix.FIRST)
-    value = _xor(value, _right(value, 27)) * _uint64(splitmix.SECOND)
-    return _xor(value, _right(value, 31))
-
-
-def _uint64(value: int) -> tf.Tensor:
-    return tf.constant(value, tf.uint64)
-
-
-def _right(value: tf.Tensor, bits: int) -> tf.Tensor:
-    return tf.bitwise.right_shift(value, _uint64(bits))
-
-
-def _xor(one: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-    return tf.bitwise.bitwise_xor(one, other)

@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Sequence
 
 import numpy as np
 
+from tpuloop.data.splitmix import Draws
 from tpuloop.data.text.special import SpecialTokens
-from tpuloop.data.text.splitmix import Draws
 from tpuloop.errors import UsageError
 
 Example = Dict[str, np.ndarray]

@@ -10,7 +10,7 @@ from typing import Any, Counter, Iterable, Iterator, List, Sequence, Set, Tuple
 
 import numpy as np
 
-from tpuloop.data.records.files import read_file, write_atomically
+from tpuloop.data.records.files import read_file
 from tpuloop.data.text.special import NAMES, SpecialTokens
 from tpuloop.errors import UsageError
 
@@ -91,15 +91,6 @@ class WordPiece:
     def encode(self, text: str) -> np.ndarray:
         """The ids of a text's tokens: int32 of shape [tokens], without special tokens other than [UNK]."""
         return np.asarray(self._tokenizer.encode(text, add_special_tokens=False).ids, np.int32)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The tokens of a sequence joined into words, special tokens written out and [PAD] left out, for people."""
-        tokens = [self._vocabulary[number] for number in ids if number != self._special.pad]
-        return " ".join(tokens).replace(f" {_CONTINUES}", "")
-
-    def save(self, path: str) -> None:
-        """Writes the vocabulary as a vocab.txt."""
-        write_atomically(path, "".join(f"{token}\n" for token in self._vocabulary).encode("utf-8"))
 
     def __reduce__(self) -> Any:
         return _unpickled, (self._vocabulary, self._lower_case)
