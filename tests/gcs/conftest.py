@@ -121,3 +121,10 @@ def curve(store, tmp_path):
         return [point.step for point in events.Scalars(tag)]
 
     return steps
+
+
+def pytest_collection_modifyitems(items):
+    # What it takes to start a store and processes that reach it is the same on every version of Python.
+    for item in items:
+        if str(item.path).startswith(HERE):
+            item.add_marker(pytest.mark.slow)

@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 ENVIRONMENT = {"TF_USE_MODULAR_FILESYSTEM": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
@@ -20,7 +18,6 @@ def convert(store, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.slow
 def test_the_same_files_as_on_a_disk(store, tmp_path):
     text = "a,b,y\n" + "".join(f"{n},{n / 2},{n % 3}\n" for n in range(500))
     (tmp_path / "t.csv").write_text(text)
@@ -37,7 +34,6 @@ def test_the_same_files_as_on_a_disk(store, tmp_path):
     assert by_pattern[1].startswith("already converted: "), by_pattern
 
 
-@pytest.mark.slow
 def test_a_store_that_does_not_take_it(store, tmp_path):
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     store.fault = lambda request: 403 if request.kind == "write" and "tfrecord" in request.name else None

@@ -48,7 +48,6 @@ class Once:
         return None
 
 
-@pytest.mark.slow
 def test_what_passes_by_itself_is_tried_again(store, run):
     store.fault = faults = Once(
         {
