@@ -28,7 +28,8 @@ class EventFile:
     """One event file in a run's folder, made when the first event is written.
 
     In an object store a file ends when it has a few megabytes, and another begins. What cannot be written there is a
-    warning, and is tried again with what follows: curves are no reason to lose a run.
+    warning, and is tried again with what follows while the file is open; at its end it is lost: curves are no reason
+    to end a run.
 
     Args:
       directory: TensorBoard's folder of the run; anything TensorFlow's file systems can write to.

@@ -28,12 +28,16 @@ class MixtureSource(Source):
     round); so a position is found by arithmetic. Every source goes through epochs of its own, in which each of its
     examples comes once. An epoch of the mixture is as many examples as all sources hold together.
 
+    A round of up to 1024 examples, or as many as the weights need, lies in memory, a few of them at a time. So mix what
+    is read, and put the functions that make examples large, such as decoding, over the mixture.
+
     Args:
       sources: with one structure of examples.
       weights: how often each is drawn from; they need not sum to 1. By default the sizes.
 
     Raises:
-      DataError: for weights that are not positive numbers, one for each source, and sources of different structures.
+      DataError: for weights that are not positive numbers of at least a thousandth of their sum, one for each source,
+        and sources of different structures.
     """
 
     def __init__(self, sources: Sequence[Source], *, weights: Sequence[float] = ()):
@@ -140,7 +144,13 @@ def _renumbered(base: int) -> Any:
 def _shares(weights: Sequence[float]) -> List[int]:
     """How many of each in a round: the weights to a thousandth, in whole numbers."""
     total = sum(weights)
-    parts = [max(1, round(_FINEST * weight / total)) for weight in weights]
+    parts = [round(_FINEST * weight / total) for weight in weights]
+    if min(parts) < 1:
+        least = min(range(len(weights)), key=lambda place: weights[place])
+        raise DataError(
+            f"source {least} of a mixture has {weights[least] / total:.2g} of the weight, and the least share is "
+            f"1/{_FINEST}: give weights that are closer to each other"
+        )
     common = parts[0]
     for part in parts[1:]:
         common = math.gcd(common, part)

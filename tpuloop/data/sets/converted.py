@@ -59,10 +59,12 @@ def records(
     """
     manifest = Manifest.load(path)
     held_out = evaluation or ("test" if "test" in manifest.splits and train != "test" else None)
+    train_files = record_files(path, manifest, train)
+    held_out_files = None if held_out is None else record_files(path, manifest, held_out)
     if manifest.label == CLASSIC.label_key:
         return of_files(
-            record_files(path, manifest, train),
-            None if held_out is None else record_files(path, manifest, held_out),
+            train_files,
+            held_out_files,
             num_classes=num_classes or len(manifest.classes or ()),
             size=size,
             augment=augment,

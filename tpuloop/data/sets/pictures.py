@@ -19,12 +19,15 @@ from tpuloop.data.images.split import split_by_hash
 from tpuloop.data.index import counted
 from tpuloop.data.lanes import RecordFile
 from tpuloop.data.record_source import RecordSource
+from tpuloop.data.records.files import open_file
+from tpuloop.data.records.framing import RecordFault, read_frames
 from tpuloop.data.sets.registry import DataSets
 from tpuloop.data.source import Source
 
 # `(encoded, seed)` of one example to what a model is given of it.
 Preprocess = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
+_LOOKED_AT = 100  # Records, for the first good one.
 AUGMENTATIONS = ("crop", "shift", None)
 _DTYPES = ("float32", "bfloat16")
 _HELD_OUT_FOLDERS = ("val", "validation", "test")
@@ -231,7 +234,7 @@ def _records(
     Raises:
       UsageError: as `imagenet`.
     """
-    layout = _layout_of(files[0].path)
+    layout = _layout_of(files[0].path, skip=policy["on_bad_record"] == "skip")
 
     @as_written
     def parse(serialized: tf.Tensor) -> Any:
@@ -258,20 +261,35 @@ def _size(encoded: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     return tf.shape(decode_whole(encoded))[:2]
 
 
-def _layout_of(file: str) -> Layout:
-    """The layout of a file's first record, which must hold a picture.
+def _layout_of(file: str, *, skip: bool) -> Layout:
+    """The layout of a file's first record, which must hold a picture; with `skip` of the first one that does.
 
     Raises:
       DataError: where it has none, or no picture.
     """
-    first = next(tf.data.TFRecordDataset(file).take(1).as_numpy_iterator())
-    try:
-        layout = detect_layout(first)
-    except DataError as error:
-        raise DataError(f"{file}, record 0: {error}") from error
-    reason = check_image(tf.train.Example.FromString(first).features.feature[layout.image_key].bytes_list.value[0])
+    wrong: Optional[DataError] = None
+    with open_file(file) as content:
+        frames = read_frames(content, on_fault=_ignored if skip else None)
+        try:
+            for number, (_, record) in zip(range(_LOOKED_AT if skip else 1), frames):
+                try:
+                    return _layout(record)
+                except DataError as error:
+                    wrong = wrong or DataError(f"{file}, record {number}: {error}")
+        except RecordFault as fault:
+            raise DataError(f"{file}, {fault}") from fault
+    raise wrong or DataError(f"{file} holds no record that can be read")
+
+
+def _ignored(fault: RecordFault) -> None:
+    """Left to the policy of bad records, which counts and names them."""
+
+
+def _layout(record: bytes) -> Layout:
+    layout = detect_layout(record)
+    reason = check_image(tf.train.Example.FromString(record).features.feature[layout.image_key].bytes_list.value[0])
     if reason:
-        raise DataError(f"{file}, record 0: feature {layout.image_key} holds no picture: {reason}")
+        raise DataError(f"feature {layout.image_key} holds no picture: {reason}")
     return layout
 
 
