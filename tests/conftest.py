@@ -17,6 +17,10 @@ from tpuloop.runtime import Runtime
 MOST_REPLICAS = 8
 
 
+def pytest_addoption(parser):
+    parser.addoption("--long", action="store_true", help="kill runs on data of every kind more often")
+
+
 def pytest_configure():
     # Whatever is left in temporary files goes at the end; AutoGraph leaves some of every process that is killed.
     os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="tpuloop-tests-")

@@ -120,7 +120,10 @@ def test_what_it_prints_and_what_it_says_when_it_is_done(tpuloop, tmp_path):
     assert 'out holds another conversion (options.drop was not given and is ["b"]): use another --out' in other.err
     (tmp_path / "t.csv").write_text("a,b,kind\n1,2,x\n3,4,y\n5,6,z\n")
     changed = tpuloop(*command, cwd=tmp_path)
-    assert changed.status == 2 and "out holds another conversion (input.files was" in changed.err
+    assert changed.status == 2 and "out holds another conversion (input.files[0].changed was" in changed.err
+    (tmp_path / "out" / "train-00000-of-00001.tfrecord").unlink()
+    damaged = tpuloop(*command, cwd=tmp_path)
+    assert damaged.status == 2 and "convert the data anew into another --out, or delete out first" in damaged.err
 
 
 def test_a_real_table(tpuloop, tmp_path):
@@ -162,6 +165,8 @@ WRONG = [
     (["t.csv", "--out=t.csv/o"], "--out=t.csv/o cannot be made: Not a directory"),
     (["t.csv", "--out=full"], "--out=full holds files of something else (a): give an empty folder"),
     (["full", "--out=o"], "full has no subfolders"),
+    (["full", "--out=full/o"], "--out=full/o lies in the input full: give a folder beside it"),
+    (["absent", "--out=o"], "absent: there is no such file"),
 ]
 
 
@@ -170,6 +175,7 @@ def test_mistakes_are_one_line(quick_tpuloop, tmp_path, given, message):
     (tmp_path / "t.csv").write_text("a\n1\n2\n")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
+    (tmp_path / "t.xyz").touch()
     result = quick_tpuloop("data", "convert", *given, cwd=tmp_path)
     assert result.status == 2, result.err
     (line,) = result.err.splitlines()

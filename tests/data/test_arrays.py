@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 from tpuloop.data.arrays import ArraySource, is_arrays, without_none
+from tpuloop.data.checks import DataError
 from tpuloop.data.order import epoch_orders
+from tpuloop.data.shard import Shard
 from tpuloop.data.source import as_source
 
 
@@ -166,3 +168,13 @@ def test_arguments_as_in_keras():
     assert without_none(x, y, None) == (x, y)
     assert without_none(x, y, weights) == (x, y, weights)
     assert without_none([x, y], None, None) == ([x, y],)  # Several inputs, not features and labels.
+
+
+def test_hosts_begin_where_all_of_them_can():
+    source = ArraySource(np.arange(10))
+    with pytest.raises(DataError, match="4 hosts cannot begin at example 6, which is no multiple of them"):
+        source.batches(batch_size=4, seed=0, position=6, shard=Shard(1, 4))
+    with pytest.raises(DataError, match="does not divide into 4 hosts: use 4 or 8"):
+        source.batches(batch_size=6, seed=0, shard=Shard(1, 4))
+    with pytest.raises(DataError, match="there is no shard 4 of 4"):
+        Shard(4, 4)

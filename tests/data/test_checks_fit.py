@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tpuloop import TrainLoop
 from tpuloop.data.checks import DataError, check_classes, check_fits
 
 ROWS = 7  # Unlike every other dimension here, so that nothing fits by accident.
@@ -250,3 +251,14 @@ def test_labels_that_nothing_is_done_with_may_be_anything():
     check_fits((spec(2), spec(2)), model, labels=False)
     with pytest.raises(DataError, match="an example of x has the shape"):
         check_fits((spec(5), spec(2)), model, labels=False)
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_label_that_no_output_is_for(label):
+    loop = TrainLoop(model_to(3, loss=SPARSE))
+    x, y = np.zeros([4, 2], np.float32), np.array([0, 1, label, 2])
+    message = f"the data has the label {label}, and the model has outputs for 3 classes, 0 to 2: number the classes"
+    with pytest.raises(DataError, match=message):
+        loop.fit(x, y, batch_size=4, steps=1)
+    with pytest.raises(DataError, match=message):
+        loop.evaluate(x, y, batch_size=4)

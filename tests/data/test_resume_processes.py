@@ -83,9 +83,9 @@ def test_a_killed_run_goes_on_exactly(folder, tmp_path, kind, kills):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_killed_at_random_steps_go_on_exactly(folder, tmp_path, kind):
+def test_runs_killed_at_random_steps_go_on_exactly(folder, tmp_path, kind, request):
     draw = random.Random(kind)
-    steps = sorted(draw.sample(range(1, 15), 5))
+    steps = sorted(draw.sample(range(1, 15), 5 if request.config.getoption("--long") else 2))
     ids = resumed(folder, tmp_path, kind, [(step, draw.choice(["SIGKILL", "SIGTERM"])) for step in steps])
     if kind != "mixture":  # Each of whose sources has epochs of its own.
         ids = ids // 1000 if kind in ("augmented", "cached") else ids
@@ -96,19 +96,20 @@ def test_runs_killed_at_random_steps_go_on_exactly(folder, tmp_path, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS[:6])
-def test_hosts_in_processes_of_their_own_read_their_rows(folder, tmp_path, kind):
+def test_hosts_in_processes_of_their_own_read_their_rows(folder, tmp_path, kind, request):
     of_all = {"kind": kind, "folder": str(folder)}
     log = tmp_path / "log"
     assert processes([{**of_all, "shard": [0, 1], "steps": [1, 16], "log": str(log)}])[0] == [0]
     whole = seen(log)
     # Two hosts, then four from where those ended, then two again.
+    parts = [(2, [1, 5]), (4, [6, 12]), (2, [13, 16])][: 3 if request.config.getoption("--long") else 2]
     jobs = [
         {**of_all, "shard": [host, hosts], "steps": steps, "log": str(tmp_path / f"{steps[0]}-{host}")}
-        for hosts, steps in ((2, [1, 5]), (4, [6, 12]), (2, [13, 16]))
+        for hosts, steps in parts
         for host in range(hosts)
     ]
     statuses, said = processes(jobs)
-    assert statuses == [0] * 8, said
+    assert statuses == [0] * len(jobs), said
     for job in jobs:
         host, hosts = job["shard"]
         first, last = job["steps"]

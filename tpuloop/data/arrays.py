@@ -62,6 +62,7 @@ class ArraySource(Source):
         )
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
+        shard.rows(batch_size, position=position)
         pick, together = self._pick(batch_size, shard)
         indices = self._indices(seed=seed, position=position, count=together * batch_size)
         return indices.map(pick, num_parallel_calls=2).unbatch()
@@ -69,6 +70,7 @@ class ArraySource(Source):
     def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
+        shard.rows(batch_size, position=position)
         pick, together = self._pick(batch_size, shard)
         count = together * batch_size
 
@@ -86,7 +88,6 @@ class ArraySource(Source):
 
     def _pick(self, batch_size: int, shard: Shard) -> Tuple[Callable[[tf.Tensor], Any], int]:
         """The rows of several global batches by their indices, and of how many batches."""
-        shard.rows(batch_size)
         arrays = self._tensors()
         # A pipeline pays per operation, not per byte: several small batches are picked at once and then told apart.
         together = max(1, _ROWS_AT_ONCE // batch_size)

@@ -45,6 +45,7 @@ def _without_bad(source: Source, *, most: int) -> Source:
     records = source.stages()[0][1]
     if not isinstance(records, FileSource):
         raise DataError("on_bad_record=skip needs record files: this data has no records to skip")
+    logger.info("looking at all records once, to leave out those that cannot be used")
     if _first_fault(source) is None:
         return source
     files: Sequence[RecordFile] = records.files
@@ -70,7 +71,9 @@ def _usable(
     good: List[RecordFile] = []
     rest = [file for file in files if file.records]
     while rest:
-        fault = _first_fault(_over(source, records.over(rest), stages=stages))
+        remaining = _over(source, records.over(rest), stages=stages)
+        # The records themselves are looked at without a pipeline, which takes a second to make.
+        fault = remaining.find_fault() if stages == 1 else _first_fault(remaining)
         if fault is None:
             return [*good, *rest]
         faults.append(fault)

@@ -27,6 +27,8 @@ ERRORS = (
 
 # Of graphs; and of the row of a batch that is parsed, which holds one.
 _GRAPH_NAMES = re.compile(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]|\s*\[\[.*?\]\]|Name: <unknown>, |, Index: \d+")
+# What TensorFlow's loss for class numbers says on a CPU.
+_WRONG_LABEL = re.compile(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 
 
 class Fault(NamedTuple):
@@ -85,6 +87,13 @@ def naming_faults(source: Source, stream: Callable[[Source], tf.data.Dataset], *
     try:
         yield
     except ERRORS as error:
+        label = _WRONG_LABEL.search(str(error))
+        if label is not None:
+            value, classes = label.groups()
+            raise DataError(
+                f"the data has the label {value}, and the model has outputs for {classes} classes, 0 to "
+                f"{int(classes) - 1}: number the classes from 0, or give the model more of them"
+            ) from error
         fault = find_fault(source, stream, seed=seed)
         if fault is None:
             raise

@@ -88,12 +88,12 @@ class FileSource(Source):
     def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
-        rows = shard.rows(batch_size)
+        rows = shard.rows(batch_size, position=position)
         self._say_split(shard)
         return rebatched(self.order.chunks(seed=seed, position=position, shard=shard), rows)
 
     def batches(self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE) -> tf.data.Dataset:
-        rows = shard.rows(batch_size)
+        rows = shard.rows(batch_size, position=position)
         self._say_split(shard)
         return rebatched(self.order.chunks(seed=seed, position=position, shard=shard).map(_without_origins), rows)
 

@@ -71,7 +71,7 @@ class MixtureSource(Source):
     def numbered_batches(
         self, *, batch_size: int, seed: int, position: int = 0, shard: Shard = WHOLE
     ) -> tf.data.Dataset:
-        shard.rows(batch_size)
+        shard.rows(batch_size, position=position)
         if shard.count > 1 and not self._split_said:
             self._split_said = True
             logger.info("a mixture on %d hosts is split by example: each host reads all of its sources", shard.count)

@@ -24,12 +24,14 @@ class Shard:
         if self.count < 1 or not 0 <= self.index < self.count:
             raise DataError(f"there is no shard {self.index} of {self.count}: shards count from 0")
 
-    def rows(self, batch_size: int) -> int:
+    def rows(self, batch_size: int, *, position: int = 0) -> int:
         """How many rows of a global batch this host reads.
 
         Raises:
-          DataError: where the hosts cannot have as many each.
+          DataError: where the hosts cannot have as many each, or the stream's position is no multiple of their number.
         """
+        if position % self.count:
+            raise DataError(f"{self.count} hosts cannot begin at example {position}, which is no multiple of them")
         if batch_size % self.count:
             lower = batch_size // self.count * self.count
             choices = f"{lower} or {lower + self.count}" if lower else str(self.count)

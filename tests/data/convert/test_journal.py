@@ -33,4 +33,8 @@ def test_differences_in_words():
     assert difference({"a": 1, "b": {"c": "x"}}, {"a": 2, "b": {"c": None}}) == (
         'a was 1 and is 2; b.c was "x" and is not given'
     )
+    files = [{"file": "a", "changed": 1}, {"file": "b", "changed": 2}]
+    assert difference({"files": files}, {"files": [files[0], {"file": "b", "changed": 3}]}) == (
+        "files[1].changed was 2 and is 3"
+    )
     assert len(difference({"a": "x" * 1000}, {"a": 1})) < 100

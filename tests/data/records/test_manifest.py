@@ -8,6 +8,7 @@ from tpuloop.data.records.manifest import Feature, Manifest, ShardFile
 from tpuloop.errors import UsageError
 
 FEATURES = (Feature("x", "float32", (4,)), Feature("y", "int64"))
+A, B = 100 * 24 + 2 * 16, 5 * 24 + 16  # Bytes of the two files: 24 an example, and 16 around each record.
 
 
 def manifest(**changes):
@@ -15,7 +16,7 @@ def manifest(**changes):
         "features": FEATURES,
         "kind": "packed",
         "examples_per_record": 64,
-        "splits": {"train": (ShardFile("a", 2, 100, 3, 7),), "test": (ShardFile("b", 1, 5, 3, 8),)},
+        "splits": {"train": (ShardFile("a", 2, 100, A, 7),), "test": (ShardFile("b", 1, 5, B, 8),)},
         "label": "y",
         "classes": ("no", "sí"),
         "made": {"by": "hand"},
@@ -25,8 +26,8 @@ def manifest(**changes):
 
 @pytest.fixture
 def folder(tmp_path):
-    for name in "ab":
-        (tmp_path / name).write_bytes(b"123")
+    for name, size in {"a": A, "b": B}.items():
+        (tmp_path / name).write_bytes(bytes(size))
     manifest().save(str(tmp_path))
     return tmp_path
 
@@ -40,7 +41,8 @@ def test_it_is_read_as_it_was_written(folder):
 def test_bytes_and_dimensions_that_vary(tmp_path):
     features = (Feature("image", "bytes"), Feature("ids", "int64", (None,)))
     assert [feature.fixed for feature in features] == [False, False]
-    varying = manifest(features=features, kind="examples", examples_per_record=1, label=None)
+    splits = {"train": (ShardFile("a", 100, 100, 3, 7),)}
+    varying = manifest(features=features, kind="examples", examples_per_record=1, label=None, splits=splits)
     varying.save(str(tmp_path))
     assert Manifest.load(str(tmp_path), check_files=False) == varying
 
@@ -98,9 +100,36 @@ def test_a_field_that_is_missing_or_not_known(folder):
     wrong(folder, "is damaged")
 
 
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"records": 3}, "a cannot have 3 records and 100 examples"),
+        ({"records": 3, "examples": 150}, "a cannot have 150 examples in 2432 bytes"),
+        ({"records": "2"}, "the counts of a are"),
+        ({"examples": -100}, "the counts of a are"),
+    ],
+)
+def test_counts_that_do_not_go_together(folder, changes, message):
+    edited = content(folder)
+    edited["splits"]["train"][0].update(changes)
+    (folder / "manifest.json").write_text(json.dumps(edited))
+    wrong(folder, message)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [({"shape": [3]}, "100 examples in 2432 bytes"), ({"dtype": "float33"}, "'?float33'? not under")],
+)
+def test_features_that_the_files_do_not_hold(folder, changes, message):
+    edited = content(folder)
+    edited["features"][0].update(changes)
+    (folder / "manifest.json").write_text(json.dumps(edited))
+    wrong(folder, message)
+
+
 def test_files_that_are_gone_or_cut(folder):
     (folder / "b").write_bytes(b"12")
-    wrong(folder, "b has 2 bytes, and manifest.json says 3")
+    wrong(folder, "b has 2 bytes, and manifest.json says 136")
     (folder / "b").unlink()
     wrong(folder, "b is missing, which manifest.json lists")
     assert Manifest.load(str(folder), check_files=False) == manifest()
@@ -127,9 +156,9 @@ def test_through_tensorflow_s_file_systems(tmp_path):
     tf.io.gfile.makedirs(folder)
     with pytest.raises(UsageError, match="holds no manifest.json"):
         Manifest.load(folder)
-    for name in "ab":
+    for name, size in {"a": A, "b": B}.items():
         with tf.io.gfile.GFile(f"{folder}/{name}", "wb") as file:
-            file.write(b"123")
+            file.write(bytes(size))
     manifest().save(folder)
     assert Manifest.load(folder) == manifest()
     tf.io.gfile.remove(f"{folder}/a")

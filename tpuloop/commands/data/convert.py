@@ -19,7 +19,7 @@ from tpuloop.data.convert.kinds import all_kinds, kind_of
 from tpuloop.data.convert.workers import WorkerDied
 from tpuloop.data.records.manifest import Manifest
 from tpuloop.errors import UsageError
-from tpuloop.paths import files_matching, is_pattern, join
+from tpuloop.paths import files_matching, is_pattern, is_remote, join
 
 FLAGS = flags.FLAGS
 logger = logging.getLogger("tpuloop")
@@ -66,6 +66,7 @@ def run(paths: Sequence[str]) -> int:
         seed=FLAGS.seed,
     )
     check_folder(FLAGS.out)
+    _check_apart(FLAGS.out, paths)
     workers = FLAGS.workers or cores()
     stop = _Stop()
     try:
@@ -157,6 +158,15 @@ def _options(kind: InputKind, kinds: Dict[str, InputKind]) -> Dict[str, Any]:
                 takers = ", ".join(each.name for each in kinds.values() if name in each.flags)
                 raise UsageError(f"--{name} has no effect on {kind.name} input: it is for {takers}")
     return {name: FLAGS[name].value for name in kind.flags}
+
+
+def _check_apart(out: str, paths: Sequence[str]) -> None:
+    """That no folder of the input would get the output as one of its own."""
+    if is_remote(out):
+        return
+    for path in paths:
+        if os.path.isdir(path) and os.path.realpath(out).startswith(os.path.join(os.path.realpath(path), "")):
+            raise UsageError(f"--out={out} lies in the input {path}: give a folder beside it")
 
 
 def _summary(manifest: Manifest) -> str:

@@ -30,11 +30,14 @@ def run(patterns: Sequence[str]) -> int:
     """Inspects every path, and returns 1 where something is damaged."""
     if not patterns:
         raise UsageError("name what to inspect: tpuloop data inspect PATH...")
+    from tpuloop.commands import quiet
     from tpuloop.commands.data.inspection import Inspection, grouped
 
+    with quiet.quiet_start():  # Looking for files that are not here loads TensorFlow.
+        groups = list(grouped(patterns))
     damaged = False
     pictures: List[Any] = []
-    for number, group in enumerate(grouped(patterns)):
+    for number, group in enumerate(groups):
         keep = max(FLAGS.examples, _MOST_ON_A_SHEET if FLAGS.sheet else 0)
         inspection = Inspection(group, look_at=FLAGS.look_at, keep=keep)
         faults = inspection.faults + (inspection.verify(processes=cores()) if FLAGS.verify else [])

@@ -130,7 +130,10 @@ class Conversion:
         """
         if not files.exists(join(self._folder, manifest.FILE_NAME)):
             return None
-        done = Manifest.load(self._folder)
+        try:
+            done = Manifest.load(self._folder)
+        except UsageError as error:
+            raise UsageError(f"{error} into another --out, or delete {self._folder} first") from error
         ours = {name: self._made[name] for name in ("input", "options")}
         told = difference({name: done.made.get(name) for name in ours}, _plain(ours))
         if told:

@@ -189,7 +189,8 @@ class _Decoder:
     """
 
     def __init__(self, size: int):
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        if os.environ.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1":  # Each worker would warn that it found no GPU.
+            os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
         os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # The accelerator is not for this.
         import tensorflow as tf
 

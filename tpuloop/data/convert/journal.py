@@ -119,6 +119,9 @@ def difference(was: Any, now: Any, name: str = "") -> str:
         keys = sorted({*was, *now})
         found = [difference(was.get(key), now.get(key), f"{name}.{key}" if name else str(key)) for key in keys]
         return "; ".join([text for text in found if text][:3])
+    if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
+        found = [difference(one, other, f"{name}[{place}]") for place, (one, other) in enumerate(zip(was, now))]
+        return "; ".join([text for text in found if text][:3])
     if was == now:
         return ""
     return f"{name} was {_short(was)} and is {_short(now)}"

@@ -6,6 +6,7 @@ from typing import Dict, Optional, Sequence
 
 from tpuloop.data.convert.input_kind import InputKind
 from tpuloop.errors import UsageError
+from tpuloop.paths import is_remote
 
 _WHERE = {
     "csv": "tpuloop.data.convert.csv_input:CsvKind",
@@ -41,6 +42,8 @@ def kind_of(paths: Sequence[str], name: Optional[str], kinds: Dict[str, InputKin
     for path in paths:
         matching = [kind.name for kind in kinds.values() if kind.recognises(path)]
         if not matching:
+            if not is_remote(path) and not os.path.exists(path):
+                raise UsageError(f"{path}: there is no such file")
             told = f"by its name {os.path.basename(path)!r}" if os.path.basename(path) else "by its name"
             raise UsageError(f"{path}: what it holds cannot be told {told}: give --format, one of {listed}")
         found.setdefault(matching[0], path)

@@ -4,8 +4,11 @@ import dataclasses
 import json
 from typing import Any, Dict, Mapping, Optional, Tuple
 
+import numpy as np
+
 from tpuloop import paths
 from tpuloop.data.records import files
+from tpuloop.data.records.framing import OVERHEAD
 from tpuloop.errors import UsageError
 
 FILE_NAME = "manifest.json"
@@ -33,6 +36,11 @@ class Feature:
     def fixed(self) -> bool:
         """Whether all values have one size in bytes."""
         return self.dtype != _BYTES and None not in self.shape
+
+    @property
+    def size(self) -> int:
+        """How many numbers a value of a fixed size has."""
+        return int(np.prod([size or 0 for size in self.shape], dtype=np.int64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +155,27 @@ class Manifest:
         features = tuple(Feature(**{**item, "shape": tuple(item["shape"])}) for item in content.pop("features"))
         splits = {name: tuple(ShardFile(**item) for item in shards) for name, shards in content.pop("splits").items()}
         classes = content.pop("classes")
-        return cls(features=features, splits=splits, classes=None if classes is None else tuple(classes), **content)
+        manifest = cls(features=features, splits=splits, classes=None if classes is None else tuple(classes), **content)
+        manifest._check_sizes()
+        return manifest
+
+    def _check_sizes(self) -> None:
+        """That the counts, the features and the lengths of the files go together, as those of what was written do.
+
+        Raises:
+          ValueError: where they do not.
+        """
+        for feature in self.features:
+            if feature.dtype != _BYTES and np.dtype(feature.dtype).kind not in "biuf":
+                raise ValueError(f"feature {feature.name!r} has the dtype {feature.dtype!r}")
+        per_example = sum(feature.size * np.dtype(feature.dtype).itemsize for feature in self.features if feature.fixed)
+        for shard in (shard for shards in self.splits.values() for shard in shards):
+            if any(type(value) is not int or value < 0 for value in (shard.records, shard.examples, shard.bytes)):
+                raise ValueError(f"the counts of {shard.file} are no numbers of at least 0")
+            if shard.records != -(-shard.examples // self.examples_per_record):
+                raise ValueError(f"{shard.file} cannot have {shard.records} records and {shard.examples} examples")
+            if self.kind == PACKED and shard.bytes != shard.examples * per_example + shard.records * OVERHEAD:
+                raise ValueError(f"{shard.file} cannot have {shard.examples} examples in {shard.bytes} bytes")
 
     def _check_files(self, folder: str) -> None:
         names = set(files.names_in(folder))

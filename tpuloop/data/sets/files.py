@@ -1,5 +1,6 @@
 """Data sets of files that people have: tables, arrays, labelled text, BERT's pre-training files."""
 
+import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -23,6 +24,7 @@ from tpuloop.errors import UsageError
 
 Files = Union[str, Sequence[str]]
 
+_FLAGS = re.compile(r"--(?=(?:label|drop|columns|header|delimiter|vocab|vocab_size|text_field|sequence_length)\b)")
 _EXPANSION = 4  # Memory that input takes, by its size in a file, with what is held while it is read.
 
 
@@ -30,7 +32,7 @@ def csv(
     *,
     path: Files,
     label: str,
-    drop: Sequence[str] = (),
+    drop: Files = (),
     columns: Optional[str] = None,
     header: Optional[str] = None,
     delimiter: Optional[str] = None,
@@ -45,7 +47,7 @@ def csv(
     Args:
       path: files or patterns.
       label: the column to predict.
-      drop: columns to leave out.
+      drop: columns to leave out, in one string with commas or several.
       columns, header, delimiter: as the flags of `tpuloop data convert`.
       held_out: the share to evaluate on, each row by a hash of (seed, row).
       seed: of what is held out; not the run's.
@@ -54,7 +56,13 @@ def csv(
     Raises:
       UsageError: for a file that cannot be used, naming row, column and remedy.
     """
-    options = {"label": label, "drop": list(drop), "columns": columns, "header": header, "delimiter": delimiter}
+    options = {
+        "label": label,
+        "drop": drop if isinstance(drop, str) else list(drop),
+        "columns": columns,
+        "header": header,
+        "delimiter": delimiter,
+    }
     return _in_memory(CsvKind(), path, options, held_out=held_out, seed=seed, num_classes=num_classes)
 
 
@@ -62,7 +70,7 @@ def npz(
     *,
     path: Files,
     label: str = "y",
-    drop: Sequence[str] = (),
+    drop: Files = (),
     held_out: float = 0.1,
     seed: int = 0,
     num_classes: Optional[int] = None,
@@ -76,7 +84,7 @@ def npz(
     Raises:
       UsageError: for a file that cannot be used.
     """
-    options = {"label": label, "drop": list(drop)}
+    options = {"label": label, "drop": drop if isinstance(drop, str) else list(drop)}
     return _in_memory(NpzKind(), path, options, held_out=held_out, seed=seed, num_classes=num_classes)
 
 
@@ -174,7 +182,12 @@ def _in_memory(
     if not 0 <= held_out < 1:
         raise DataError(f"held_out must be a share of at least 0 and below 1; it is {held_out!r}")
     given: Dict[str, Any] = {**dict.fromkeys(kind.flags), **options}
-    data = kind.scan(paths.files_matching(path), {**given, "seed": seed, "on_bad_record": "fail"}, workers=1)
+    if isinstance(given.get("drop"), str):
+        given["drop"] = given["drop"].split(",")
+    try:
+        data = kind.scan(paths.files_matching(path), {**given, "seed": seed, "on_bad_record": "fail"}, workers=1)
+    except UsageError as error:
+        raise UsageError(_of_fields(str(error))) from error
     contents = data.contents
     free = free_memory()
     if free is not None and _EXPANSION * contents.bytes > free:
@@ -219,4 +232,10 @@ def _read(data: Input) -> Any:
 
 
 def _refuse(reason: str) -> None:
-    raise UsageError(reason)
+    raise UsageError(_of_fields(reason))
+
+
+def _of_fields(reason: str) -> str:
+    """What is said of a conversion's flags, of the fields in their place."""
+    reason = reason.replace("(--on_bad_record", "(tpuloop data convert --on_bad_record")
+    return _FLAGS.sub("--config.data.", reason)
