@@ -24,8 +24,8 @@ _SHUFFLED = 10_000
 def define_flags() -> None:
     """The flags of the command."""
     flags.DEFINE_list("parts", list(_PARTS), f"What to measure, of {', '.join(_PARTS)}.")
-    flags.DEFINE_integer("repeats", 15, "Slices of each pipeline; they take turns.", lower_bound=1)
-    flags.DEFINE_float("slice_seconds", 0.6, "About how long a slice takes.", lower_bound=0)
+    flags.DEFINE_integer("repeats", 7, "Slices of each pipeline; they take turns.", lower_bound=1)
+    flags.DEFINE_float("slice_seconds", 2.0, "About how long a slice takes.", lower_bound=0)
     flags.DEFINE_integer("batch", 256, "Examples in a batch.", lower_bound=1)
     flags.DEFINE_integer("examples", 200_000, "Examples of 128 tokens to read.", lower_bound=1)
     flags.DEFINE_integer("packed_examples", 1_000_000, "Packed examples in the epoch to enter.", lower_bound=1)
