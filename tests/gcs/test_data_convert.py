@@ -4,6 +4,9 @@ import os
 import subprocess
 import sys
 
+import numpy as np
+import tensorflow as tf
+
 ENVIRONMENT = {"TF_USE_MODULAR_FILESYSTEM": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
@@ -44,3 +47,19 @@ def test_a_store_that_does_not_take_it(store, tmp_path):
     assert convert(store, *command)[0] == 0
     status, out, err = convert(store, "gs://bucket/absent.csv", "--out=gs://bucket/other")
     assert (status, err) == (2, "tpuloop data convert: error: gs://bucket/absent.csv: there is no such file\n")
+
+
+def test_pictures_of_a_folder_in_a_store(store, tmp_path):
+    for number in range(6):
+        picture = tf.io.encode_png(np.full([4, 4, 3], 40 * number, np.uint8)).numpy()
+        name = f"{('cat', 'dog')[number % 2]}/{'more/' if number > 3 else ''}{number}.png"
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(picture)
+        store.put("bucket", f"in/{name}", picture)
+    assert convert(store, tmp_path / "in", f"--out={tmp_path / 'one'}")[0] == 0
+    assert convert(store, "gs://bucket/in", f"--out={tmp_path / 'other'}")[0] == 0
+    (name,) = set(os.listdir(tmp_path / "one")) - {"manifest.json"}
+    assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "other" / name).read_bytes()
+    assert convert(store, "gs://bucket/nothing", "--format=images", f"--out={tmp_path / 'no'}")[2].startswith(
+        "tpuloop data convert: error: gs://bucket/nothing is no folder: "
+    )

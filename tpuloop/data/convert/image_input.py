@@ -9,13 +9,15 @@ import numpy as np
 from tpuloop.data.convert.image_header import BadImage, read_header
 from tpuloop.data.convert.input_files import opened_input
 from tpuloop.data.convert.input_kind import Batch, Contents, Input, InputKind, OnBad
+from tpuloop.data.records import files
 from tpuloop.data.records.example import encode
-from tpuloop.data.records.files import is_remote
 from tpuloop.data.records.manifest import EXAMPLES, PACKED, Feature
 from tpuloop.errors import UsageError, first_line
+from tpuloop.paths import is_remote, join
 
 _ENDINGS = (".jpg", ".jpeg", ".png")
 _BATCH_BYTES, _BATCH_IMAGES = 4 << 20, 256
+_ASKED = 100  # Files in a store, for about how long all are.
 _LABEL = "image/class/label"
 _FEATURES = (
     Feature("image/class/label", "int64"),
@@ -38,7 +40,8 @@ class ImageKind(InputKind):
 
     def recognises(self, path: str) -> bool:
         """A folder."""
-        return not is_remote(path) and os.path.isdir(path)
+        # A store is asked only where the name does not tell.
+        return files.is_folder(path) if not is_remote(path) or not os.path.splitext(path)[1] else False
 
     def define_flags(self) -> None:
         """What becomes of a picture."""
@@ -57,13 +60,13 @@ class ImageKind(InputKind):
         if len(paths) > 1:
             raise UsageError(f"images: give one folder with a subfolder for each class, not {len(paths)}")
         (folder,) = paths
-        if is_remote(folder) or not os.path.isdir(folder):
-            raise UsageError(f"{folder} is no local folder: give one with a subfolder of images for each class")
+        if not files.is_folder(folder):
+            raise UsageError(f"{folder} is no folder: give one with a subfolder of images for each class")
         names, others, state = _listed(folder)
         if others and options["on_bad_record"] == "fail":
             more = f" (nor are {len(others) - 1} more)" if len(others) > 1 else ""
             raise UsageError(
-                f"{os.path.join(folder, others[0])} is no JPEG or PNG file by its name{more}: move it away, or leave "
+                f"{join(folder, others[0])} is no JPEG or PNG file by its name{more}: move it away, or leave "
                 "such files out (--on_bad_record=skip)"
             )
         names += others
@@ -137,7 +140,7 @@ class ImageInput(Input):
         units = size = 0
         for index in range(start, stop):
             name = self._name(index)
-            path = os.path.join(self._folder, name)
+            path = join(self._folder, name)
             label = numbers[name.split("/", 1)[0]]
             with opened_input(path) as file:
                 data = file.read()
@@ -223,33 +226,35 @@ def _listed(folder: str) -> Tuple[List[str], List[str], Dict[str, Any]]:
 
     Hidden files, which systems leave in folders, are no part of the data.
     """
-    classes = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    classes = [name for name in files.names_in(folder) if not name.startswith(".") and _is_class(folder, name)]
     if not classes:
         raise UsageError(f"{folder} has no subfolders: put the images of each class into one with its name")
     images: List[str] = []
     others: List[str] = []
     digest = hashlib.blake2b(digest_size=16)
-    total = 0
     for name in classes:
         before = len(images)
-        for path in _files_below(os.path.join(folder, name)):
-            relative = os.path.relpath(path, folder)
-            (images if path.lower().endswith(_ENDINGS) else others).append(relative)
-            state = os.stat(path)
-            total += state.st_size
-            digest.update(os.fsencode(f"{relative}\0{state.st_size}\0{state.st_mtime_ns}\n"))
+        for below in files.files_below(join(folder, name)):
+            (images if below.lower().endswith(_ENDINGS) else others).append(f"{name}/{below}")
         if len(images) == before:
-            raise UsageError(f"{os.path.join(folder, name)} holds no images: remove the folder, or fill it")
-    state_of_all = {"folder": folder, "files": len(images) + len(others), "bytes": total, "digest": digest.hexdigest()}
-    return images, others, state_of_all
+            raise UsageError(f"{join(folder, name)} holds no images: remove the folder, or fill it")
+    found = images + others
+    if is_remote(folder):
+        # To ask for the length of each is a request for each.
+        asked = found[:: -(-len(found) // _ASKED)]
+        total = sum(files.size_of(join(folder, name)) for name in asked) * len(found) // len(asked)
+        digest.update("\n".join(found).encode())
+    else:
+        total = 0
+        for name in found:
+            state = os.stat(os.path.join(folder, name))
+            total += state.st_size
+            digest.update(os.fsencode(f"{name}\0{state.st_size}\0{state.st_mtime_ns}\n"))
+    return images, others, {"folder": folder, "files": len(found), "bytes": total, "digest": digest.hexdigest()}
 
 
-def _files_below(folder: str) -> Iterator[str]:
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if not name.startswith("."):
-                yield os.path.join(place, name)
+def _is_class(folder: str, name: str) -> bool:
+    return not name.lower().endswith(_ENDINGS) and files.is_folder(join(folder, name))
 
 
 def _key(seed: int, name: str) -> int:

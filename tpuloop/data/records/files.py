@@ -90,6 +90,23 @@ def names_in(folder: str) -> List[str]:
     return sorted(name.rstrip("/") for name in names)
 
 
+def files_below(folder: str) -> List[str]:
+    """The paths of all files in a folder and its subfolders from there, sorted folder by folder, without hidden ones.
+
+    Raises:
+      OSError: where a remote folder cannot be listed.
+    """
+    walked = _remote("walk", folder) if is_remote(folder) else os.walk(folder)
+    found = []
+    with _as_os_errors(folder) if is_remote(folder) else contextlib.nullcontext():
+        for place, folders, names in walked:
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            relative = os.path.relpath(place, folder) if not is_remote(folder) else place[len(normalised(folder)) :]
+            prefix = "" if relative in (".", "", "/") else f"{relative.strip('/')}/"
+            found += [f"{prefix}{name}" for name in sorted(names) if not name.startswith(".")]
+    return found
+
+
 def size_of(path: str) -> int:
     """Bytes of a file."""
     return _remote("stat", path).length if is_remote(path) else os.path.getsize(path)
