@@ -8,7 +8,7 @@
 PYTHON ?=
 VENV := .venv
 WORKDIR := runs/mlp_digits
-WORKERS := 2
+WORKERS := 3
 ARGS :=
 
 BIN := $(VENV)/bin

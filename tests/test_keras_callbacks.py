@@ -148,6 +148,7 @@ def test_model_checkpoint_keeps_the_best_only(tmp_path):
     np.testing.assert_allclose(weights, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_early_stopping_plateau_and_csv_see_the_same_logs_as_in_keras(tmp_path):
     def run(fit, name):
         path = tmp_path / name

@@ -80,6 +80,7 @@ def two_outputs(**compile_arguments):
     return model
 
 
+@pytest.mark.slow
 def test_outputs_by_name_with_loss_weights(runtimes):
     features = {"first": numbers(10, 3), "second": numbers(10, 2)}
     labels = {"size": numbers(10, 1, seed=1), "kind": np.arange(10) % 3}

@@ -64,7 +64,7 @@ def is_folder(path: str) -> bool:
 
     try:
         return bool(tf.io.gfile.stat(path).is_directory)
-    except tf.errors.NotFoundError:
+    except (tf.errors.NotFoundError, tf.errors.FailedPreconditionError):  # The latter below a file.
         return False
 
 

@@ -30,6 +30,7 @@ def result(request, runtimes):
     return race(runtimes(request.param), **TINY)
 
 
+@pytest.mark.slow
 def test_all_loops_do_the_same_work(result):
     check = result["check"]
     assert list(check) == NAMES

@@ -78,6 +78,7 @@ def test_entering_starts_at_nine_tenths(files, monkeypatch):
     assert len(result["start"]) == len(result["inside"]) == 1
 
 
+@pytest.mark.slow
 def test_only_pictures_that_are_used_are_decoded(tmp_path):
     pictures = input_files.write_pictures(str(tmp_path), count=20_000, files=2)
     result = entering.enter_pictures(pictures, batch=16, repeats=1)

@@ -12,7 +12,7 @@ from tpuloop.commands import common_flags, program
 from tpuloop.commands.recipe import Recipe
 from tpuloop.errors import UsageError
 
-DEFINERS = ("DEFINE_string", "DEFINE_integer", "DEFINE_float", "DEFINE_bool", "DEFINE_multi_string")
+DEFINERS = ("DEFINE_string", "DEFINE_integer", "DEFINE_float", "DEFINE_bool", "DEFINE_enum", "DEFINE_multi_string")
 
 
 @pytest.fixture(autouse=True)

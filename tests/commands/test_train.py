@@ -12,6 +12,7 @@ PLAIN_LINE = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_the_main_job_reaches_its_accuracy(digits_run):
     _, result = digits_run
     assert result.status == 0, result.err
@@ -104,6 +105,7 @@ def place_with_models(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_model_of_ones_own_in_a_package_called_models(tpuloop, quick_tpuloop, place_with_models):
     flags = ("--model=models:tiny", "--config.model.width=4", "--steps=2", "--eager", "--workdir=run")
     result = tpuloop("train", *flags, cwd=place_with_models)

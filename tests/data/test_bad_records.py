@@ -23,6 +23,7 @@ def parsed(source):
     )
 
 
+@pytest.mark.slow
 def test_one_example_a_record(files, flip_byte, caplog):
     texts = {4: b"x", 6: b"z", 22: b"y"}
     records = files.records([10, 8, 12, 5], text=lambda number: texts.get(number, b"%d" % number), window=16)
@@ -46,6 +47,7 @@ def test_one_example_a_record(files, flip_byte, caplog):
         assert sorted(whole[epoch * 27 : (epoch + 1) * 27] % 1000) == [n for n in range(35) if n not in bad]
 
 
+@pytest.mark.slow
 def test_packed_records(files, flip_byte):
     source = files.packed([10, 9, 8], per_record=4).map_batches(lambda batch: batch["id"])
     inner = source.stages()[0][1]
@@ -72,6 +74,7 @@ def test_files_that_are_cut_off(files, flip_byte, caplog):
     assert "left out 2 bad records with 2 of 15 examples" in caplog.text
 
 
+@pytest.mark.slow
 def test_nothing_is_bad_and_everything_is_bad(files, flip_byte, caplog):
     source = parsed(files.records([6, 6]))
     assert with_policy(source, on_bad_record="skip") is source

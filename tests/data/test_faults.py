@@ -102,6 +102,7 @@ def pictures(files, bad, at):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad, says",
     [
@@ -130,6 +131,7 @@ def loop_in(workdir=None, **settings):
     return Loop(model, optimizer="sgd", workdir=workdir and str(workdir), settings=LoopSettings(**settings))
 
 
+@pytest.mark.slow
 def test_a_run_ends_at_the_step_before_and_goes_on_when_the_data_is_mended(files, tmp_path, flip_byte):
     source = pictures(files, example(picture=b"no picture", pair=[1, 2]), at=21)
     order = [
@@ -154,6 +156,7 @@ def test_a_run_ends_at_the_step_before_and_goes_on_when_the_data_is_mended(files
     assert int(loop.step) == 12
 
 
+@pytest.mark.slow
 def test_the_evaluation_of_a_run_names_its_example_and_saves_the_steps(files, tmp_path):
     source = pictures(files, b"no example", at=9)
     good = ArraySource((np.zeros([8, 48], np.float32), np.ones(8, np.int64)))
@@ -190,6 +193,7 @@ def get_config():
 """
 
 
+@pytest.mark.slow
 def test_a_command_ends_with_status_two_or_skips(tmp_path, flip_byte):
     (tmp_path / "table.csv").write_text("a,b,label\n" + "".join(f"{n},{n % 7},{n % 2}\n" for n in range(300)))
     (tmp_path / "recipe.py").write_text(RECIPE.format(path=f"{tmp_path}/data"))

@@ -146,6 +146,7 @@ def test_without_shuffle_full_records_keep_the_stored_order(files, read_ids):
     assert read_ids(source, 900, batch_size=30, position=1000) == order.ids(2)[1000:1900]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, places",
     [

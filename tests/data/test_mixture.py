@@ -18,6 +18,7 @@ def stream(source, batches, *, batch_size=40, **more):
     return np.concatenate([batch.numpy() for batch in source.batches(batch_size=batch_size, **more).take(batches)])
 
 
+@pytest.mark.slow
 def test_shares_are_exact_in_every_round_and_each_source_has_its_epochs(files, caplog):
     caplog.set_level("INFO", "tpuloop")
     records = files.records([50, 20]).map_batches(lambda batch: tf.strings.to_number(batch, tf.int64))
@@ -42,6 +43,7 @@ def test_shares_are_exact_in_every_round_and_each_source_has_its_epochs(files, c
     assert np.any(stream(source, 2, seed=5) != got[:80])
 
 
+@pytest.mark.slow
 def test_numbers_and_passes_run_through_all_sources(files):
     records = files.records([4, 3])
     source = MixtureSource([records, files.records([5], text=lambda number: b"%d" % (7 + number))])

@@ -76,7 +76,8 @@ def resumed(folder, tmp_path, kind, kills):
     return np.concatenate(list(whole.values()))
 
 
-@pytest.mark.parametrize("kind, kills", [("mixture", [(8, "SIGKILL")]), ("dataset", [(7, "SIGTERM")])])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind, kills", [("packed", [(8, "SIGKILL")]), ("dataset", [(7, "SIGTERM")])])
 def test_a_killed_run_goes_on_exactly(folder, tmp_path, kind, kills):
     resumed(folder, tmp_path, kind, kills)
 
@@ -97,6 +98,8 @@ def test_runs_killed_at_random_steps_go_on_exactly(folder, tmp_path, kind, reque
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS[:6])
 def test_hosts_in_processes_of_their_own_read_their_rows(folder, tmp_path, kind, request):
+    if kind not in ("packed", "records") and not request.config.getoption("--long"):
+        pytest.skip("only with --long")
     of_all = {"kind": kind, "folder": str(folder)}
     log = tmp_path / "log"
     assert processes([{**of_all, "shard": [0, 1], "steps": [1, 16], "log": str(log)}])[0] == [0]

@@ -47,6 +47,7 @@ def assert_same(found, expected, tolerance=1e-5):
         assert found[1][name] == pytest.approx(expected[1][name], rel=tolerance), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("clip_norm", [None, 0.1])
 def test_weights_clipping_regularisers_and_slices(runtimes, replicas, clip_norm):

@@ -130,7 +130,7 @@ def test_changed_input_is_not_gone_on_with(table, tmp_path, scan, convert):
         convert(scan("csv", table, label="y"), out, shards=3)
     with open(table, "a") as file:
         file.write("1,1,1\n")
-    with pytest.raises(UsageError, match="unfinished conversion that differs .*input.files was"):
+    with pytest.raises(UsageError, match="unfinished conversion that differs .*input.files.0..bytes was"):
         convert(scan("csv", table, label="y"), out, shards=3)
 
 

@@ -30,6 +30,7 @@ def pictures(numbers):
     return {"image": np.tile(numbers[:, None, None, None] * 5, [1, 2, 2, 1]).astype(np.uint8), "label": numbers % 3}
 
 
+@pytest.mark.slow
 def test_pictures_and_labels(tmp_path, flip_byte):
     path = write(tmp_path, {"train": 21, "test": 6}, PICTURES, pictures, label="label")
     data = records(path=path)

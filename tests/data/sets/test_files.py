@@ -79,6 +79,7 @@ def bert_record(number, *, length=6, predictions=2, **changes):
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
 
 
+@pytest.mark.slow
 def test_bert(files, flip_byte):
     def text(number):
         return bert_record(number, **({"segment_ids": [0]} if number == 2 else {}))

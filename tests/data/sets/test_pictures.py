@@ -292,6 +292,7 @@ def test_a_damaged_picture_is_named_by_its_file(tmp_path, pictures):
     assert str(fault).startswith(f"{file}: decode: ")
 
 
+@pytest.mark.slow
 def test_damaged_pictures_are_named_by_their_record_or_skipped(tmp_path, pictures):
     noise = pictures.jpeg(np.random.default_rng(0).integers(0, 256, [64, 12, 3], np.uint8))
     with tf.io.TFRecordWriter(str(tmp_path / "train-0")) as writer:
@@ -317,6 +318,7 @@ def get_config():
 """
 
 
+@pytest.mark.slow
 def test_a_run_as_a_process(folder, tmp_path):
     (tmp_path / "recipe.py").write_text(RECIPE.format(path=str(folder)))
     done = subprocess.run(

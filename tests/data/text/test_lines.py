@@ -124,7 +124,7 @@ def test_bytes_that_are_not_utf_8(write):
 def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         split_into_ranges(str(tmp_path / "missing"), 2)
-    with pytest.raises(UsageError, match="missing cannot be opened"):
+    with pytest.raises(FileNotFoundError):
         split_into_ranges(f"file://{tmp_path / 'missing'}", 2)
 
 
