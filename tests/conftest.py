@@ -18,7 +18,9 @@ MOST_REPLICAS = 8
 
 
 def pytest_addoption(parser):
-    parser.addoption("--long", action="store_true", help="kill runs on data of every kind more often")
+    parser.addoption(
+        "--long", action="store_true", help="more kills of runs on data of every kind, and hosts for every kind"
+    )
 
 
 def pytest_configure():

@@ -1,5 +1,6 @@
 """Examples in record files as a source."""
 
+import abc
 import logging
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -52,9 +53,9 @@ class FileSource(Source):
         """Hosts whose number divides this read different records."""
         return self.order.lanes
 
+    @abc.abstractmethod
     def over(self, files: Sequence[RecordFile]) -> "FileSource":
         """A source of the same kind over other files."""
-        raise NotImplementedError
 
     @property
     def remedy(self) -> str:

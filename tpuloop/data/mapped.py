@@ -1,5 +1,6 @@
 """Sources with a function over another one's batches or examples."""
 
+import abc
 from typing import Any, Callable, List, Tuple
 
 import tensorflow as tf
@@ -51,6 +52,7 @@ class Map(Source):
     def stages(self) -> List[Tuple[str, Source]]:
         return [*self._source.stages(), (self._name, self)]
 
+    @abc.abstractmethod
     def mapped(self, dataset: tf.data.Dataset, *, seed: int, rows: int, full: bool) -> tf.data.Dataset:
         """The function over a stream of `(batch, Origin)`.
 
@@ -59,7 +61,6 @@ class Map(Source):
           rows: in a batch.
           full: whether all batches have as many.
         """
-        raise NotImplementedError
 
 
 class BatchMap(Map):

@@ -18,6 +18,7 @@ from tpuloop.errors import UsageError, suggestion
 _BATCH_BYTES = 2 << 20
 _MANY_CLASSES = 100_000
 _LOCAL_HEADER = struct.Struct("<26xHH")  # Of a zip member: the lengths of its name and of what follows that.
+# What zipfile and the reader of .npy headers raise for broken, encrypted and otherwise packed members.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 
