@@ -26,6 +26,7 @@ _WHERE = {
     "Shard": "tpuloop.data.shard",
     "Source": "tpuloop.data.source",
     "StepTrace": "tpuloop.engine.trace",
+    "SumOfMeans": "tpuloop.engine.mean",
     "TensorBoardScalars": "tpuloop.callbacks.tensorboard",
     "TrainLoop": "tpuloop.loop",
     "UsageError": "tpuloop.errors",

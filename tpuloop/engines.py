@@ -94,7 +94,7 @@ class Engines:
                 stop=self._stop,
                 counters=counters,
                 announced=announced,
-                results=lambda: results(step.names),
+                results=lambda: results([*step.names, *step.added]),
                 halt_on_nonfinite=halt_on_nonfinite,
                 data_may_end=feed.may_end,
             )

@@ -19,7 +19,7 @@ from tpuloop.engine.autograph import converted
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
 from tpuloop.engine.host_variable import host_variable
 from tpuloop.engine.learning_rate import learning_rate_schedule
-from tpuloop.engine.mean import Mean
+from tpuloop.engine.mean import Mean, SumOfMeans, as_loss, parts_of
 from tpuloop.engine.metrics import distinct, results_by_name
 from tpuloop.engine.nested import layers_within
 from tpuloop.engine.optimize import create_weights, minimize
@@ -37,7 +37,7 @@ from tpuloop.settings import LoopSettings
 
 logger = logging.getLogger("tpuloop")
 
-Loss = Union[Mean, tf.Tensor]
+Loss = Union[Mean, SumOfMeans, tf.Tensor]
 LossAndMeans = Union[Loss, Tuple[Loss, Dict[str, Mean]]]
 
 
@@ -135,8 +135,9 @@ class TrainLoop(tf.Module):
           training: False in evaluation.
 
         Returns:
-          A loss with a value per example (or per token): `Mean(values, weights)`, or the values alone. Or a pair of
-          that and a dict of further Means to report beside the loss.
+          A loss with a value per example (or per token): `Mean(values, weights)`, or the values alone; or
+          `SumOfMeans(name=Mean(...), ...)` where parts of it are averaged over different elements. Or a pair of that
+          and a dict of further Means to report beside the loss.
         """
         x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch)
         targets = Targets(y, self.model(x, training=training), sample_weight)
@@ -158,7 +159,7 @@ class TrainLoop(tf.Module):
         if schedule is not None:
             outputs["learning_rate"] = schedule(self.optimizer.iterations)
         if self.settings.accumulate_steps > 1:
-            means, norm = accumulated_update(
+            accumulated, norm = accumulated_update(
                 batch,
                 parts=self.settings.accumulate_steps,
                 forward=lambda part: self._loss_and_means(part, training=True),
@@ -166,7 +167,7 @@ class TrainLoop(tf.Module):
                 optimizer=self.optimizer,
                 clip_norm=self.settings.clip_norm,
             )
-            outputs = {**means, **outputs}
+            outputs = {**accumulated, **outputs}
         else:
             with tf.GradientTape() as tape:
                 loss, means = self._loss_and_means(batch, training=True)
@@ -210,14 +211,14 @@ class TrainLoop(tf.Module):
         taken care of.
 
         Args:
-          loss: a `Mean` made while `tape` recorded, or values to be averaged.
+          loss: a `Mean` or `SumOfMeans` made while `tape` recorded, or values to be averaged.
           optimizer: the model's, if None.
 
         Returns:
           The gradient's global norm where `settings.clip_norm` is set, else None.
         """
         return minimize(
-            loss if isinstance(loss, Mean) else Mean(loss),
+            as_loss(loss),
             tape=tape,
             variables=variables,
             optimizer=self.optimizer if optimizer is None else optimizer,
@@ -460,17 +461,18 @@ class TrainLoop(tf.Module):
         """Whether the steps slice the feed's batches themselves."""
         return feed.splits_on_host(self.runtime.strategy, shared_memory=self.runtime.shared_memory)
 
-    def _loss_and_means(self, batch: Any, *, training: bool) -> Tuple[Mean, Dict[str, Mean]]:
+    def _loss_and_means(self, batch: Any, *, training: bool) -> Tuple[Union[Mean, SumOfMeans], Dict[str, Mean]]:
         result = self._overridable("forward_loss")(batch, training=training)
         loss, means = result if isinstance(result, tuple) else (result, {})
-        loss = loss if isinstance(loss, Mean) else Mean(loss)
-        if training and loss.values.shape.rank == 0 and self._will_evaluate:
+        loss = as_loss(loss)
+        if training and any(part.values.shape.rank == 0 for part in parts_of(loss)) and self._will_evaluate:
             raise UsageError(
                 "forward_loss returned one scalar for the whole batch, which an evaluation cannot average exactly: "
                 "return one value per example, of shape [batch], alone or as Mean(values)"
             )
         if self.model.losses:
-            loss = loss.plus(tf.add_n([tf.cast(value, loss.values.dtype) for value in self.model.losses]))
+            dtype = parts_of(loss)[0].values.dtype
+            loss = loss.plus(tf.add_n([tf.cast(value, dtype) for value in self.model.losses]))
         return loss, means
 
     def _overridable(self, name: str) -> Callable[..., Any]:

@@ -68,7 +68,7 @@ class TensorBoardScalars(Callback):
     def on_steps_end(self, trace: StepTrace) -> None:
         """Writes the outputs of all steps of a call."""
         self._counter.reached(trace.last_step)
-        columns = {name: trace.values(name) for name in trace.totals}
+        columns = {name: trace.values(name) for name in trace.names}
         rate = _constant_learning_rate(self.model)
         if rate is not None:
             columns.setdefault("learning_rate", np.full(len(trace), rate))

@@ -86,9 +86,14 @@ class GraphLoop:
             sums, clock, ended, data_ended, results = self.function(iterator, tf.constant(done, tf.int64))
         sums = sums.numpy()  # The only place where Python waits for the device.
         trace = StepTrace.from_records(
-            first_step=done + 1, names=self._step.names, sums=sums, clock=clock.numpy(), ended=float(ended)
+            first_step=done + 1,
+            names=self._step.names,
+            sums=sums,
+            clock=clock.numpy(),
+            ended=float(ended),
+            added=self._step.added,
         )
-        halted = self._halt_on_nonfinite and len(trace) > 0 and not np.isfinite(sums[-1, 0])
+        halted = self._halt_on_nonfinite and len(trace) > 0 and not np.isfinite(sums[-1, : self._step.watched]).all()
         return CallResult(trace, plain(results), bool(data_ended) and not halted, bool(halted))
 
     def _run(self, iterator: Any, first: tf.Tensor) -> Tuple[tf.Tensor, ...]:
@@ -127,7 +132,9 @@ class GraphLoop:
             after = (done, _append(sums, recorded), _append(clock, tf.stack([asked, came])))
             if not watches:
                 return after
-            return (*after, tf.math.is_finite(recorded[0]) if self._halt_on_nonfinite else tf.constant(True))
+            if not self._halt_on_nonfinite:
+                return (*after, tf.constant(True))
+            return (*after, tf.reduce_all(tf.math.is_finite(recorded[: self._step.watched])))
 
         state = (first, _empty_list(tf.float32), _empty_list(tf.float64))
         done, sums, clock, *running = tf.while_loop(goes_on, one, (*state, tf.constant(True)) if watches else state)
@@ -192,7 +199,7 @@ class HostLoop:
             for counter in self._counters:
                 counter.assign(number + 1)
             clock.append((float(asked), float(came)))
-            if self._halt_on_nonfinite and not np.isfinite(sums[-1][0]):
+            if self._halt_on_nonfinite and not np.isfinite(sums[-1][: self._step.watched]).all():
                 halted = True
                 break
         trace = StepTrace.from_records(
@@ -201,6 +208,7 @@ class HostLoop:
             sums=np.reshape(np.array(sums, np.float32), [len(sums), 2 * len(self._step.names)]),
             clock=np.reshape(np.array(clock, np.float64), [len(clock), 2]),
             ended=float(tf.timestamp()),
+            added=self._step.added,
         )
         return CallResult(trace, plain(self._results()), data_ended, halted)
 

@@ -1,6 +1,6 @@
 """A value whose mean over the *global* batch is meant."""
 
-from typing import Optional, Tuple
+from typing import Any, Dict, Optional, Tuple, Union
 
 import tensorflow as tf
 
@@ -66,6 +66,48 @@ class Mean:
     def static_weight(self) -> Optional[int]:
         """The sum of weights where it is known before the step runs, and so the same on every replica."""
         return self.values.shape.num_elements() if self.weights is None else None
+
+
+class SumOfMeans:
+    """A loss that is the sum of several means, each over elements of its own, such as masked tokens and sentence pairs.
+
+    Every part is averaged over the elements of all replicas that it has, and reported under its name beside the sum.
+
+    Args:
+      parts: by name. A batch in which a part has no elements that count gets no gradient from it.
+    """
+
+    def __init__(self, **parts: Mean):
+        if not parts:
+            raise ValueError("SumOfMeans needs at least one part: SumOfMeans(name=Mean(...))")
+        self.parts: Dict[str, Mean] = {name: as_loss(part) for name, part in parts.items()}
+        for name, part in parts.items():
+            if isinstance(part, SumOfMeans):
+                raise TypeError(f"the part {name!r} is a sum of means itself: give its parts")
+
+    def masked(self, mask: tf.Tensor) -> "SumOfMeans":
+        """As `Mean.masked`, for every part."""
+        return SumOfMeans(**{name: part.masked(mask) for name, part in self.parts.items()})
+
+    def plus(self, scalar: tf.Tensor) -> "SumOfMeans":
+        """The same sum, `scalar` higher, as a part of its own: "regularization_loss"."""
+        first = next(iter(self.parts.values())).values
+        # A value per example, so that an evaluation can leave the padded ones out.
+        constant = tf.fill(tf.shape(first)[:1], tf.cast(scalar, first.dtype))
+        return SumOfMeans(**self.parts, regularization_loss=Mean(constant))
+
+
+Loss = Union[Mean, SumOfMeans]
+
+
+def as_loss(value: Any) -> Any:
+    """A `Mean` or a `SumOfMeans` as it is; a tensor as the Mean of its elements."""
+    return value if isinstance(value, (Mean, SumOfMeans)) else Mean(value)
+
+
+def parts_of(loss: Loss) -> Tuple[Mean, ...]:
+    """The means whose sum the loss is."""
+    return tuple(loss.parts.values()) if isinstance(loss, SumOfMeans) else (loss,)
 
 
 def _spread(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -1,10 +1,10 @@
 """From a loss to updated variables: the sum over replicas first, then one clip, then one update."""
 
-from typing import List, Optional, Sequence, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 import tensorflow as tf
 
-from tpuloop.engine.mean import Mean
+from tpuloop.engine.mean import Loss, Mean, parts_of
 
 Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
 
@@ -18,7 +18,7 @@ def create_weights(optimizer: tf.keras.optimizers.Optimizer, variables: Sequence
 
 
 def minimize(
-    loss: Mean,
+    loss: Loss,
     *,
     tape: tf.GradientTape,
     variables: Sequence[tf.Variable],
@@ -38,8 +38,8 @@ def minimize(
       The global norm before clipping where `clip_norm` is given, else None.
     """
     scale = loss_scale(optimizer)
-    weight = global_weight(loss)
-    gradients = weighted_gradients(loss, tape, variables, 1.0 / weight if scale is None else scale / weight)
+    weighted = [(part, (1.0 if scale is None else scale) / global_weight(part)) for part in parts_of(loss)]
+    gradients = weighted_gradients(weighted, tape, variables)
     gradients = sum_over_replicas(gradients)
     return apply_summed(
         gradients, variables, optimizer=optimizer, factor=None if scale is None else 1.0 / scale, clip_norm=clip_norm
@@ -47,31 +47,32 @@ def minimize(
 
 
 def weighted_gradients(
-    loss: Mean, tape: tf.GradientTape, variables: Sequence[tf.Variable], factor: Union[float, tf.Tensor]
+    weighted: Sequence[Tuple[Mean, Union[float, tf.Tensor]]], tape: tf.GradientTape, variables: Sequence[tf.Variable]
 ) -> List[Gradient]:
-    """This replica's gradients of `factor * sum(weights * values)`.
+    """This replica's gradients of the sum over all pairs `(mean, factor)` of `factor * sum(weights * values)`.
 
-    The weights enter as the upstream gradient of the values, so that the sum itself need not be on the tape.
+    The weights enter as the upstream gradients of the values, so that the sums themselves need not be on the tape.
     """
-    factor = tf.cast(factor, loss.values.dtype)
-    if loss.weights is None:
-        upstream = tf.fill(tf.shape(loss.values), factor)
-    else:
-        upstream = loss.weights * factor
-    return tape.gradient(loss.values, variables, output_gradients=upstream)
+    values = [mean.values for mean, _ in weighted]
+    return tape.gradient(values, variables, output_gradients=[_upstream(*pair) for pair in weighted])
 
 
-def global_weight(loss: Mean) -> Union[float, tf.Tensor]:
-    """The sum of the loss's weights over all replicas; a Python number where the shapes are static.
+def _upstream(mean: Mean, factor: Union[float, tf.Tensor]) -> tf.Tensor:
+    factor = tf.cast(factor, mean.values.dtype)
+    return tf.fill(tf.shape(mean.values), factor) if mean.weights is None else mean.weights * factor
+
+
+def global_weight(mean: Mean) -> Union[float, tf.Tensor]:
+    """The sum of the mean's weights over all replicas; a Python number where the shapes are static.
 
     A sum of 0 (no example counts anywhere) is given as infinity: the gradient it divides becomes 0, not NaN.
     """
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
-    static = loss.static_weight()
+    static = mean.static_weight()
     # An eager tensor always has a static shape, also where the replicas' parts differ.
     if static and (replicas == 1 or not tf.executing_eagerly()):
         return float(static * replicas)
-    weight = loss.sums()[1]
+    weight = mean.sums()[1]
     if replicas > 1:
         weight = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, weight)
     return tf.where(weight > 0, weight, float("inf"))
@@ -102,10 +103,8 @@ def apply_summed(
       factor: multiplies each gradient first; None for 1.
       clip_norm: as in `minimize`; the norm is that of the sum, so it is the same on every replica.
     """
-    gradients = list(gradients)
+    gradients = list(gradients) if factor is None else scaled(gradients, factor)
     norm = None
-    if factor is not None:
-        gradients = [_scaled(gradient, factor) for gradient in gradients]
     if clip_norm is not None:
         gradients = [_summed_rows(gradient) for gradient in gradients]
         gradients, norm = tf.clip_by_global_norm(gradients, clip_norm)
@@ -125,6 +124,11 @@ def loss_scale(optimizer: tf.keras.optimizers.Optimizer) -> Optional[tf.Tensor]:
     scale = optimizer.get_scaled_loss(tf.constant(1.0))
     optimizer.get_unscaled_gradients([tf.constant(1.0)])
     return scale
+
+
+def scaled(gradients: Sequence[Gradient], factor: Union[float, tf.Tensor]) -> List[Gradient]:
+    """Each gradient times `factor`; slices stay slices."""
+    return [_scaled(gradient, factor) for gradient in gradients]
 
 
 def _scaled(gradient: Gradient, factor: Union[float, tf.Tensor]) -> Gradient:

@@ -3,15 +3,15 @@
 import contextlib
 import contextvars
 import functools
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 import tensorflow as tf
 
 from tpuloop.engine.autograph import converting_for_keras
-from tpuloop.engine.mean import Mean
+from tpuloop.engine.mean import Loss, Mean, SumOfMeans, as_loss, parts_of
 from tpuloop.engine.randomness import StepSeed, step_seed
 
-Outputs = Mapping[str, Union[Mean, tf.Tensor]]
+Outputs = Mapping[str, Union[Loss, tf.Tensor]]
 
 _PARTS: "contextvars.ContextVar[int]" = contextvars.ContextVar("batch_parts", default=1)
 _MASK: "contextvars.ContextVar[Optional[tf.Tensor]]" = contextvars.ContextVar("example_mask", default=None)
@@ -59,10 +59,14 @@ class GlobalStep:
         self._seed = seed
         self._masked = masked
         self._split = split
-        self.names: List[str] = []  # Of the outputs, in the order of the sums; known once the step was traced.
+        # Known once the step was traced: the names of what is summed, in the order of the sums; the names of outputs
+        # that are sums of such; how many belong to the first output.
+        self.names: List[str] = []
+        self.added: Dict[str, Tuple[str, ...]] = {}
+        self.watched = 1
 
     def __call__(self, step: tf.Tensor, batch: Any) -> tf.Tensor:
-        """Step number `step` (int64 scalar, 0 for the first). Returns float32 sums of shape [2 x outputs]."""
+        """Step number `step` (int64 scalar, 0 for the first). Returns float32 sums of shape [2 x names]."""
         if self._split:
             batch = split_over_replicas(batch, self._strategy)
         sums = self._strategy.run(self._on_each, args=(step, batch))
@@ -75,8 +79,11 @@ class GlobalStep:
             means = as_means(self._replica_step(batch))
         if mask is not None:
             means = {name: mean.masked(mask) for name, mean in means.items()}
-        self.names = list(means)
-        pairs = [mean.sums() for mean in means.values()]
+        self.watched = len(parts_of(next(iter(means.values()))))
+        self.added = {name: tuple(mean.parts) for name, mean in means.items() if isinstance(mean, SumOfMeans)}
+        summed = _parts_by_name(means)
+        self.names = list(summed)
+        pairs = [mean.sums() for mean in summed.values()]
         return tf.cast(tf.stack([total for total, _ in pairs] + [weight for _, weight in pairs]), tf.float32)
 
 
@@ -111,8 +118,23 @@ def _any_rows(leaf: tf.Tensor) -> tf.Tensor:
     return tf.compat.v1.placeholder_with_default(leaf, [None, *leaf.shape[1:]])
 
 
-def as_means(outputs: Any) -> Dict[str, Mean]:
-    """The outputs of a step as Means.
+def _parts_by_name(outputs: Mapping[str, Loss]) -> Dict[str, Mean]:
+    """Each Mean by its name, those that make up a sum in the place of the sum.
+
+    Raises:
+      ValueError: for two of one name.
+    """
+    parts: Dict[str, Mean] = {}
+    for name, output in outputs.items():
+        for part, mean in output.parts.items() if isinstance(output, SumOfMeans) else ((name, output),):
+            if part in parts or mean is not output and part in outputs:
+                raise ValueError(f"two outputs of a step are called {part!r}: rename one of them")
+            parts[part] = mean
+    return parts
+
+
+def as_means(outputs: Any) -> Dict[str, Loss]:
+    """The outputs of a step as Means and sums of Means.
 
     Raises:
       TypeError: where a step returned something other than named values.
@@ -121,7 +143,7 @@ def as_means(outputs: Any) -> Dict[str, Mean]:
         raise TypeError(
             f"a step must return a non-empty dict of named values, such as {{'loss': loss}}; it returned {outputs!r}"
         )
-    return {name: value if isinstance(value, Mean) else Mean(value) for name, value in outputs.items()}
+    return {name: as_loss(value) for name, value in outputs.items()}
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """What happened in each step of one call of the compiled loop."""
 
 import dataclasses
-from typing import Dict, Sequence
+from typing import Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class StepTrace:
       asked: when the step asked for its batch, in seconds since the epoch; float64 of shape [steps].
       came: when the batch was there.
       ended: when the step had ended, its variables updated.
+      added: the outputs that are sums of others' means: which ones, by name.
     """
 
     first_step: int
@@ -25,6 +26,7 @@ class StepTrace:
     asked: np.ndarray
     came: np.ndarray
     ended: np.ndarray
+    added: Mapping[str, Tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.asked)
@@ -39,14 +41,28 @@ class StepTrace:
         """The global numbers of the steps; int64 of shape [steps]."""
         return np.arange(self.first_step, self.first_step + len(self), dtype=np.int64)
 
+    @property
+    def names(self) -> List[str]:
+        """The outputs: sums first, each before its parts."""
+        return [*self.added, *self.totals]
+
     def values(self, name: str) -> np.ndarray:
         """The global mean of one output at each step; NaN where nothing counted."""
+        if name in self.added:
+            return np.sum([self.values(part) for part in self.added[name]], axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.totals[name] / self.weights[name]
 
     @classmethod
     def from_records(
-        cls, *, first_step: int, names: Sequence[str], sums: np.ndarray, clock: np.ndarray, ended: float
+        cls,
+        *,
+        first_step: int,
+        names: Sequence[str],
+        sums: np.ndarray,
+        clock: np.ndarray,
+        ended: float,
+        added: Mapping[str, Tuple[str, ...]] = {},
     ) -> "StepTrace":
         """From what the compiled loop returns.
 
@@ -55,6 +71,7 @@ class StepTrace:
           sums: shape [steps, 2 x outputs]: all totals, then all weights.
           clock: shape [steps, 2]: asked, came.
           ended: when the last step ended. A step before it ended when the next asked for its batch.
+          added: as the attribute.
         """
         count = len(names)
         return cls(
@@ -64,6 +81,7 @@ class StepTrace:
             asked=clock[:, 0],
             came=clock[:, 1],
             ended=np.append(clock[1:, 0], ended)[: len(clock)],
+            added=added,
         )
 
 
@@ -73,9 +91,11 @@ class RunningMeans:
     def __init__(self):
         self._totals: Dict[str, float] = {}
         self._weights: Dict[str, float] = {}
+        self._added: Mapping[str, Tuple[str, ...]] = {}
 
     def add(self, trace: StepTrace) -> None:
         """Adds all steps of `trace`."""
+        self._added = trace.added
         for name, totals in trace.totals.items():
             self._totals[name] = self._totals.get(name, 0.0) + float(np.sum(totals, dtype=np.float64))
             weights = float(np.sum(trace.weights[name], dtype=np.float64))
@@ -88,10 +108,12 @@ class RunningMeans:
 
     def result(self) -> Dict[str, float]:
         """The mean of each output; NaN where nothing counted."""
-        return {
+        means = {
             name: total / self._weights[name] if self._weights[name] else float("nan")
             for name, total in self._totals.items()
         }
+        sums = {name: sum(means[part] for part in parts) for name, parts in self._added.items()} if means else {}
+        return {**sums, **means}
 
 
 class LastValues:
@@ -103,7 +125,7 @@ class LastValues:
     def add(self, trace: StepTrace) -> None:
         """Takes in the last step of `trace`."""
         if len(trace):
-            self._values = {name: float(trace.values(name)[-1]) for name in trace.totals}
+            self._values = {name: float(trace.values(name)[-1]) for name in trace.names}
 
     def reset(self) -> None:
         """Forgets everything, as at the start of an epoch."""
