@@ -87,7 +87,7 @@ _NEED_FILES_OR_ANOTHER_MODEL = {"bert", "csv", "imagenet", "images", "jsonl", "n
 @pytest.mark.parametrize("name", sorted(set(DATA_SETS) - _NEED_FILES_OR_ANOTHER_MODEL))
 def test_each_data_set_fits_each_model_of_its_task(name, runtimes):
     data = assemble.load_data(make_recipe({"data": {"name": name}}))
-    model = assemble.build_model(Recipe(), data, runtimes(1))
+    model = assemble.build_model(Recipe(), data, runtimes(1)).model
     assemble.check_fits(data.train, model, what="the training data")
     assemble.check_fits(data.evaluation, model, what="the evaluation data")
     assert data.description

@@ -1,7 +1,8 @@
 """From a recipe to a loop: data, model, optimizer, settings."""
 
+import functools
 import importlib
-from typing import Any, Callable, Optional, Type
+from typing import Any, Callable, NamedTuple, Optional
 
 import tensorflow as tf
 
@@ -15,6 +16,7 @@ from tpuloop.errors import UsageError, first_line
 from tpuloop.loop import TrainLoop
 from tpuloop.runtime import Runtime
 from tpuloop.settings import LoopSettings
+from tpuloop.task_loop import TaskLoop, WeightedTask, check_task
 
 
 def load_data(recipe: Recipe) -> DataSets:
@@ -63,7 +65,19 @@ def as_data_sets(data: Any, *, what: str) -> DataSets:
     raise UsageError(f"{what} must return a tpuloop.DataSets or a pair (train, evaluation), not {type(data).__name__}")
 
 
-def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_asked: bool = False) -> tf.keras.Model:
+class Network(NamedTuple):
+    """A compiled model, and what it is trained on where that is more than it was compiled with.
+
+    Attributes:
+      model: with an optimizer.
+      task: None where the model's own loss or step says it all.
+    """
+
+    model: tf.keras.Model
+    task: Optional[WeightedTask] = None
+
+
+def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_asked: bool = False) -> Network:
     """The model that a recipe names, with its loss and optimizer, unless the user's function compiled it.
 
     Args:
@@ -75,10 +89,10 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
     models = importlib.import_module("tpuloop.models")
     name = recipe.model["name"]
     if ":" in name:
-        builder, task = load_function(name, what="model"), "classification"
+        builder, default_task = load_function(name, what="model"), "classification"
     else:
         check_choice("model", name, models.REGISTRY)
-        builder, task = models.REGISTRY[name].builder(), models.REGISTRY[name].task
+        builder, default_task = models.REGISTRY[name].builder(), models.REGISTRY[name].task
     given = {key: value for key, value in recipe.model.items() if key != "name"}
     arguments = checked_arguments(builder, given, what=f"model {name!r}", offered=data.model_arguments)
     with runtime.scope():
@@ -89,11 +103,25 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         check_is_model(model, what=f"model {name!r}")
         if model.optimizer is not None:
             _refuse_second_optimizer(optimizer_asked)
-        else:
-            tasks = importlib.import_module("tpuloop.models.tasks")
-            chosen = tasks.TASKS[task]
-            model.compile(make_optimizer(recipe.optimizer), loss=chosen.loss(), metrics=chosen.metrics())
-    return model
+            if recipe.loss:
+                raise UsageError("the recipe's loss would have no effect: the model comes compiled with its own")
+            return Network(model)
+        tasks = importlib.import_module("tpuloop.models.tasks")
+        task_name = arguments.get("task", default_task)
+        check_choice("task", task_name, tasks.TASKS)
+        task = tasks.TASKS[task_name]
+        if isinstance(task, tasks.WeightedTask):
+            if recipe.loss:
+                raise UsageError(f"loss: the task {task_name!r} takes no {', '.join(recipe.loss)}")
+            model.compile(make_optimizer(recipe.optimizer))
+            return Network(model, task)
+        loss_arguments = checked_arguments(task.loss, recipe.loss, what=f"the loss of {task_name!r}")
+        try:
+            loss = task.loss(**loss_arguments)
+        except ValueError as error:
+            raise UsageError(f"loss: {first_line(error)}") from error
+        model.compile(make_optimizer(recipe.optimizer), loss=loss, metrics=task.metrics())
+    return Network(model)
 
 
 def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool) -> tf.keras.Model:
@@ -128,8 +156,8 @@ def check_is_model(model: Any, *, what: str) -> None:
         raise UsageError(f"{what} must return a Keras model, not {type(model).__name__}")
 
 
-def check_fits(data: Any, model: tf.keras.Model, *, what: str, labels: bool = True) -> None:
-    """Compares data with a model that takes it as it is, before anything is compiled.
+def check_fits(data: Any, network: Network, *, what: str, labels: bool = True) -> None:
+    """Compares data with a model that takes it as it is, or with its task, before anything is compiled.
 
     Args:
       what, labels: as for `data.checks.check_fits`.
@@ -142,7 +170,10 @@ def check_fits(data: Any, model: tf.keras.Model, *, what: str, labels: bool = Tr
         spec = getattr(data, "element_spec", None)
     else:
         spec = tf.nest.map_structure(lambda leaf: tf.TensorSpec([None, *leaf.shape], leaf.dtype), source.element_spec)
-    checks.check_fits(spec, model, what=what, labels=labels)
+    if network.task is None or not labels:
+        checks.check_fits(spec, network.model, what=what, labels=labels)
+    else:
+        check_task(spec, network.model, network.task, what=what)
 
 
 def prepare(recipe: Recipe) -> None:
@@ -180,13 +211,17 @@ def batch_size(data: Any, global_batch: int) -> Optional[int]:
 
 def make_loop(
     recipe: Recipe,
-    model: tf.keras.Model,
+    network: Network,
     runtime: Runtime,
     *,
     workdir: Optional[str],
-    loop_class: Type[TrainLoop] = TrainLoop,
+    loop_class: Optional[Callable[..., TrainLoop]] = None,
 ) -> TrainLoop:
-    """The loop of a recipe around a compiled model."""
+    """The loop of a recipe around a compiled model.
+
+    Args:
+      loop_class: of the user's; by default that of the model's task.
+    """
     settings = LoopSettings(
         seed=recipe.seed,
         steps_per_loop=recipe.steps_per_loop,
@@ -196,5 +231,7 @@ def make_loop(
         save_every=recipe.save_every,
         keep=recipe.keep,
     )
+    if loop_class is None:
+        loop_class = TrainLoop if network.task is None else functools.partial(TaskLoop, task=network.task)
     with runtime.scope():  # A subclass may make models of its own.
-        return loop_class(model, runtime=runtime, workdir=workdir, settings=settings)
+        return loop_class(network.model, runtime=runtime, workdir=workdir, settings=settings)

@@ -47,7 +47,7 @@ def run() -> int:
 
     data, labels = _held_out(run_) if given is None else (given, None)
     what = f"--input={FLAGS.input}" if FLAGS.input else "the held-out data"
-    assemble.check_fits(data, run_.loop.model, what=what, labels=False)
+    assemble.check_fits(data, run_.network, what=what, labels=False)
     outputs = run_.loop.predict(data, batch_size=restored.batch_size(data, run_.recipe))
     arrays = named_arrays(outputs, labels)
     _write(output, contents(arrays, ending))

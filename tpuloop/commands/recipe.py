@@ -24,6 +24,7 @@ class Recipe:
       model: "name" is one of the registry or `module:function`; the rest are arguments of its builder.
       data: "name" is a data set's or `module:function`; the rest are its arguments.
       optimizer: "name" is one of `commands/optimizer.py`; the rest, with learning_rate, are its arguments.
+      loss: arguments of the loss of the model's task, such as label_smoothing.
       steps: the step to reach.
       global_batch: examples a step, over all replicas.
       eval_every: steps between evaluations; None for the end of each epoch.
@@ -43,6 +44,7 @@ class Recipe:
     model: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "mlp"})
     data: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "digits"})
     optimizer: Mapping[str, Any] = dataclasses.field(default_factory=lambda: {"name": "adam", "learning_rate": 1e-3})
+    loss: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     steps: int = 1000
     global_batch: int = 64
     eval_every: Optional[int] = None
@@ -76,6 +78,10 @@ class Recipe:
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not isinstance(value.get("name"), str) or not value["name"]:
                 raise UsageError(f"{name} must be a mapping with a name, such as {{'name': ...}}; it is {value!r}")
+        if not isinstance(self.loss, Mapping):
+            raise UsageError(
+                f"loss must be a mapping of arguments, such as {{'label_smoothing': 0.1}}; it is {self.loss!r}"
+            )
         if "learning_rate" in self.optimizer:
             rate = self.optimizer["learning_rate"]
             if not (is_number(rate) and rate > 0):

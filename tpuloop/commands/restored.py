@@ -20,12 +20,14 @@ class RestoredRun(NamedTuple):
 
     Attributes:
       loop: with the restored model.
+      network: that model, and its task.
       recipe: of the run.
       data_sets: of the recipe.
       step: steps that were done.
     """
 
     loop: Any
+    network: Any
     recipe: Recipe
     data_sets: Any
     step: int
@@ -76,13 +78,13 @@ def restore_run() -> RestoredRun:
     recipe = make_recipe(config["recipe"])
     assemble.prepare(recipe)
     data_sets = assemble.load_data(recipe)
-    model = assemble.build_model(recipe, data_sets, runtime)
-    loop = assemble.make_loop(recipe, model, runtime, workdir=FLAGS.workdir)
+    network = assemble.build_model(recipe, data_sets, runtime)
+    loop = assemble.make_loop(recipe, network, runtime, workdir=FLAGS.workdir)
     step = loop.restore()
     if step is None:
         raise UsageError(f"--workdir={FLAGS.workdir} has no checkpoint yet: train there first")
     logger.info("step %d of %s, on %s", step, FLAGS.workdir, runtime.why)
-    return RestoredRun(loop, recipe, data_sets, step)
+    return RestoredRun(loop, network, recipe, data_sets, step)
 
 
 def batch_size(data: Any, recipe: Recipe) -> Optional[int]:

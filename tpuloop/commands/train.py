@@ -85,7 +85,6 @@ def _set_up(
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import RunFolder
     from tpuloop.data.checks import check_classes
-    from tpuloop.loop import TrainLoop
 
     logger.info("tpuloop %s, TensorFlow %s, Python %s", tpuloop.__version__, tf.__version__, platform.python_version())
     folder = RunFolder(FLAGS.workdir)
@@ -111,18 +110,16 @@ def _set_up(
         network = assemble.build_model(recipe, data_sets, runtime, optimizer_asked=asked)
     else:
         with runtime.scope():
-            network = assemble.own_model(model, recipe, optimizer_asked=asked)
-    if loop_class is None and type(network).train_step is tf.keras.Model.train_step:
+            network = assemble.Network(assemble.own_model(model, recipe, optimizer_asked=asked))
+    if loop_class is None and type(network.model).train_step is tf.keras.Model.train_step:
         # Else only the program, or the model, knows what becomes of a batch.
         assemble.check_fits(data_sets.train, network, what="the training data")
         assemble.check_fits(data_sets.evaluation, network, what="the evaluation data")
         if "num_classes" in data_sets.model_arguments:
-            check_classes(data_sets.model_arguments["num_classes"], network)
-    loop = assemble.make_loop(
-        recipe, network, runtime, workdir=FLAGS.workdir, loop_class=TrainLoop if loop_class is None else loop_class
-    )
-    parameters = f"{network.count_params():,} parameters" if network.built else "not built yet"
-    logger.info("model: %s, %s", network.name, parameters)
+            check_classes(data_sets.model_arguments["num_classes"], network.model)
+    loop = assemble.make_loop(recipe, network, runtime, workdir=FLAGS.workdir, loop_class=loop_class)
+    parameters = f"{network.model.count_params():,} parameters" if network.model.built else "not built yet"
+    logger.info("model: %s, %s", network.model.name, parameters)
     logger.info(
         "data: %s, %s",
         data_sets.description or recipe.data["name"] if data is None else data_sets.description or "the program's own",

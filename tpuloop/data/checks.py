@@ -229,6 +229,8 @@ def _stock_loss(model: tf.keras.Model) -> Any:
         loss = tf.keras.losses.get(losses[0])
     except ValueError:
         return None
+    if getattr(loss, "class_numbers", False):
+        return tf.keras.losses.sparse_categorical_crossentropy
     if isinstance(loss, tf.keras.losses.Loss):
         # A subclass may do anything with its labels.
         loss = getattr(loss, "fn", None) if type(loss).__module__ == tf.keras.losses.Loss.__module__ else None

@@ -1,0 +1,99 @@
+"""The loop of a task whose losses are means over what counts in a batch, such as its masked tokens."""
+
+from typing import Any, Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple
+
+import tensorflow as tf
+
+from tpuloop.data.as_written import as_written
+from tpuloop.data.checks import DataError, check_fits
+from tpuloop.engine.mean import Mean, SumOfMeans
+from tpuloop.loop import LossAndMeans, TrainLoop
+
+
+class WeightedTask(Protocol):
+    """What the loop needs to know of a task; `models/tasks.py` has those of the registry.
+
+    Attributes:
+      terms: maps `(outputs, x, y)` to named `(values, weights)`; weights None where all values count 1.
+      minimised: the terms whose means are added up to what is minimised.
+      features: names in `x` that the terms need beside the model's inputs.
+      labels: whether `y` is needed.
+      predictions: maps outputs to what `predict` gives, by name.
+    """
+
+    terms: Callable[[Any, Any, Any], Mapping[str, Tuple[tf.Tensor, Optional[tf.Tensor]]]]
+    minimised: Sequence[str]
+    features: Sequence[str]
+    labels: bool
+    predictions: Callable[[Any], Dict[str, tf.Tensor]]
+
+
+class TaskLoop(TrainLoop):
+    """Trains a functional model with named inputs on a `WeightedTask`.
+
+    Batches are dicts of features, or tuples `(x, y, sample_weight)` of which `x` is such a dict; features that the model
+    does not take are for the task. Sample weights multiply the weights of all terms.
+
+    Args:
+      model: its inputs have names.
+      task: the losses and what else is reported.
+      settings: further arguments of `TrainLoop`.
+    """
+
+    def __init__(self, model: tf.keras.Model, *, task: WeightedTask, **settings: Any):
+        super().__init__(model, **settings)
+        self._task = task
+
+    @as_written
+    def forward_loss(self, batch: Any, *, training: bool) -> LossAndMeans:
+        """The task's terms as means; the sum of the minimised ones is the loss."""
+        x, y, sample_weight = tf.keras.utils.unpack_x_y_sample_weight(batch)
+        outputs = self.model(self._inputs(x), training=training)
+        means = {
+            name: _mean(values, weights, sample_weight)
+            for name, (values, weights) in self._task.terms(outputs, x, y).items()
+        }
+        minimised = {name: means.pop(name) for name in self._task.minimised}
+        loss = next(iter(minimised.values())) if len(minimised) == 1 else SumOfMeans(**minimised)
+        return loss, means
+
+    @as_written
+    def predict_step(self, batch: Any) -> Dict[str, tf.Tensor]:
+        """What the task calls its predictions."""
+        x, _, _ = tf.keras.utils.unpack_x_y_sample_weight(batch)
+        return self._task.predictions(self.model(self._inputs(x), training=False))
+
+    def _inputs(self, x: Mapping[str, tf.Tensor]) -> Dict[str, tf.Tensor]:
+        # Keras warns of features that a model does not take.
+        return {name: x[name] for name in self.model.input_names}
+
+
+def _mean(values: tf.Tensor, weights: Optional[tf.Tensor], sample_weight: Optional[tf.Tensor]) -> Mean:
+    mean = Mean(values, weights)
+    return mean if sample_weight is None else mean.masked(tf.reshape(sample_weight, [-1]))
+
+
+def check_task(spec: Any, model: tf.keras.Model, task: WeightedTask, *, what: str) -> None:
+    """Compares data with what a model and a task need of it, before anything is compiled.
+
+    Args:
+      spec: the element spec of a dataset of batches, or None where it is not known.
+      what: the data's name in the message.
+
+    Raises:
+      DataError: naming what is missing, or does not fit.
+    """
+    if spec is None:
+        return
+    x, y, _ = tf.keras.utils.unpack_x_y_sample_weight(spec)
+    if not isinstance(x, Mapping):
+        raise DataError(
+            f"{what}: its features have no names, and the model {model.name!r} takes {', '.join(model.input_names)}: "
+            "give a dict of features"
+        )
+    check_fits(spec, model, what=what, labels=False)
+    missing: List[str] = [name for name in task.features if name not in x]
+    if missing:
+        raise DataError(f"{what} has no {missing[0]!r}, which its task compares outputs with; it has {', '.join(x)}")
+    if task.labels and y is None:
+        raise DataError(f"{what} has no labels, which its task compares outputs with: give pairs (x, y)")
