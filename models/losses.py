@@ -21,11 +21,11 @@ class SmoothedCrossentropy(tf.keras.losses.Loss):
     class_numbers = True  # What its labels are, for who checks them.
 
     def __init__(self, *, label_smoothing: float, name: str = "smoothed_crossentropy", **keras: Any):
-        smoothing = label_smoothing
-        if not isinstance(smoothing, numbers.Real) or isinstance(smoothing, bool) or not 0 <= smoothing < 1:
-            raise ValueError(f"label_smoothing must be a number of at least 0 and below 1; it is {smoothing!r}")
+        number = isinstance(label_smoothing, numbers.Real) and not isinstance(label_smoothing, bool)
+        if not number or not 0 <= label_smoothing < 1:
+            raise ValueError(f"label_smoothing must be a number of at least 0 and below 1; it is {label_smoothing!r}")
         super().__init__(name=name, **keras)
-        self.label_smoothing = float(smoothing)
+        self.label_smoothing: float = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Args:

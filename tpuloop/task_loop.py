@@ -31,8 +31,8 @@ class WeightedTask(Protocol):
 class TaskLoop(TrainLoop):
     """Trains a functional model with named inputs on a `WeightedTask`.
 
-    Batches are dicts of features, or tuples `(x, y, sample_weight)` of which `x` is such a dict; features that the model
-    does not take are for the task. Sample weights multiply the weights of all terms.
+    Batches are dicts of features, or tuples `(x, y, sample_weight)` of which `x` is such a dict; features that the
+    model does not take are for the task. Sample weights multiply the weights of all terms.
 
     Args:
       model: its inputs have names.

@@ -87,9 +87,9 @@ _NEED_FILES_OR_ANOTHER_MODEL = {"bert", "csv", "imagenet", "images", "jsonl", "n
 @pytest.mark.parametrize("name", sorted(set(DATA_SETS) - _NEED_FILES_OR_ANOTHER_MODEL))
 def test_each_data_set_fits_each_model_of_its_task(name, runtimes):
     data = assemble.load_data(make_recipe({"data": {"name": name}}))
-    model = assemble.build_model(Recipe(), data, runtimes(1)).model
-    assemble.check_fits(data.train, model, what="the training data")
-    assemble.check_fits(data.evaluation, model, what="the evaluation data")
+    network = assemble.build_model(Recipe(), data, runtimes(1))
+    assemble.check_fits(data.train, network, what="the training data")
+    assemble.check_fits(data.evaluation, network, what="the evaluation data")
     assert data.description
 
 
@@ -143,7 +143,7 @@ def test_the_seed_and_the_precision_are_set_before_a_model_is_built(runtimes):
 
     def build():
         assemble.prepare(recipe)
-        return assemble.build_model(recipe, data, runtimes(1))
+        return assemble.build_model(recipe, data, runtimes(1)).model
 
     first, second = build(), build()
     assert first.get_layer("hidden_0").compute_dtype == "bfloat16"

@@ -11,7 +11,7 @@ from tpuloop.checkpoint import notice
 from tpuloop.commands import common_flags
 from tpuloop.commands.program import DONE, FAILED, STOPPED
 from tpuloop.commands.recipe import Recipe
-from tpuloop.commands.result_line import result_line
+from tpuloop.commands.result_line import baseline_line, result_line
 from tpuloop.errors import UsageError
 from tpuloop.paths import normalised
 
@@ -129,6 +129,8 @@ def _set_up(
     )
     saved = folder.committed_steps()
     logger.info("workdir: %s, %s", FLAGS.workdir, f"continues after step {saved[-1]}" if saved else "a new run")
+    if data_sets.baseline:
+        logger.info("baseline: %s", baseline_line(data_sets.baseline))
     evaluation = data_sets.evaluation
     every = "" if evaluation is None else f", evaluating every {recipe.eval_every or 'epoch'}"
     logger.info("steps: to %d%s%s", recipe.steps, every, "" if recipe.eval_every is None else " steps")

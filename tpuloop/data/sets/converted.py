@@ -112,6 +112,8 @@ def _model_arguments(manifest: Manifest, source: Source, num_classes: Optional[i
     text = manifest.made.get("text")
     if text is not None:
         arguments.update(vocab_size=text["vocab_size"], sequence_length=text["sequence_length"])
+        paired = any(feature.name == "next_sentence_labels" for feature in manifest.features)
+        arguments["task"] = "classification" if manifest.label else "pretraining" if paired else "masked_lm"
     if manifest.label is None:
         return arguments
     x, y = source.element_spec

@@ -164,7 +164,7 @@ def bert(
     return DataSets(
         train=train,
         evaluation=held_out,
-        model_arguments={"vocab_size": vocab_size, "sequence_length": sequence_length},
+        model_arguments={"vocab_size": vocab_size, "sequence_length": sequence_length, "task": "pretraining"},
         description=f"{train.size:,} sequences to train on, {held}",
     )
 
@@ -211,6 +211,7 @@ def _in_memory(
     if "input_ids" in columns:
         arguments.update(contents.made["text"], sequence_length=columns["input_ids"].shape[1])
         arguments = {name: arguments[name] for name in ("vocab_size", "sequence_length")}
+        arguments["task"] = "classification"
     if np.issubdtype(y.dtype, np.integer):
         arguments["num_classes"] = num_classes or len(contents.classes or ()) or int(y.max()) + 1
     return DataSets(

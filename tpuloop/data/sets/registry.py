@@ -18,12 +18,15 @@ class DataSets:
       evaluation: likewise, held out; None for a run without evaluation.
       model_arguments: what a model must know of the data, as keyword arguments of its builder.
       description: for the start of a run, such as "1,437 examples to train on, 360 held out".
+      baseline: what the evaluation would give for guesses that look at no input, by the names of losses and metrics,
+        such as the share of the most frequent class as "accuracy".
     """
 
     train: Any
     evaluation: Any = None
     model_arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     description: str = ""
+    baseline: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def resolved(self) -> "DataSets":
         """The same with functions called, so that what they return is known."""
@@ -40,6 +43,7 @@ DATA_SETS: Dict[str, str] = {
     "bert": "tpuloop.data.sets.files:bert",
     "csv": "tpuloop.data.sets.files:csv",
     "digits": "tpuloop.data.sets.digits:digits",
+    "docstrings": "tpuloop.data.sets.docstrings:docstrings",
     "imagenet": "tpuloop.data.sets.pictures:imagenet",
     "images": "tpuloop.data.sets.pictures:images",
     "jsonl": "tpuloop.data.sets.files:jsonl",

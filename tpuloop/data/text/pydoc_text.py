@@ -46,12 +46,13 @@ def split(texts: List[str]) -> Tuple[List[str], List[str]]:
     train: List[str] = []
     held_out: List[str] = []
     for text in texts:
-        (train if _hash(text) % _HELD_OUT_OF else held_out).append(text)
+        (held_out if is_held_out(text, one_in=_HELD_OUT_OF) else train).append(text)
     return train, held_out
 
 
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big")
+def is_held_out(text: str, *, one_in: int) -> bool:
+    """Whether a text is among the one in so many that are held out, by its hash."""
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:8], "big") % one_in == 0
 
 
 def packed(texts: List[str], *, words: WordPiece, layout: Layout) -> Example:
