@@ -1,20 +1,14 @@
 """Optimizers by name."""
 
 import inspect
-from typing import Any, Dict, Mapping
+from typing import Any, Mapping
 
 import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments
 from tpuloop.commands.recipe import check_choice, is_number
 from tpuloop.errors import UsageError, first_line
-
-OPTIMIZERS: Dict[str, Any] = {
-    "adam": tf.keras.optimizers.Adam,
-    "adamw": tf.keras.optimizers.experimental.AdamW,
-    "rmsprop": tf.keras.optimizers.RMSprop,
-    "sgd": tf.keras.optimizers.SGD,
-}
+from tpuloop.optimizers import OPTIMIZERS, optimizer_class
 
 
 def make_optimizer(fields: Mapping[str, Any]) -> tf.keras.optimizers.Optimizer:
@@ -25,7 +19,7 @@ def make_optimizer(fields: Mapping[str, Any]) -> tf.keras.optimizers.Optimizer:
     """
     name = fields["name"]
     check_choice("optimizer", name, OPTIMIZERS)
-    make = OPTIMIZERS[name]
+    make = optimizer_class(name)
     arguments = {key: value for key, value in fields.items() if key != "name"}
     # Keras hides more behind **kwargs, such as clipnorm, which clips before the gradients are summed.
     arguments = checked_arguments(make, arguments, what=f"optimizer {name!r}", hidden=False)

@@ -60,7 +60,7 @@ class Warmup(LearningRateSchedule):
     """A rate that rises from 0 in proportion to the steps done, and then goes as another schedule does from its start.
 
     The steps of the warm-up are taken off in integers, so that none is lost where float32 no longer tells one step from
-    the next, at 2**24.
+    the next, at 2**24. (Keras's optimizers, but for its experimental ones, ask for the rate of a step in float32.)
 
     Args:
       after: the schedule, or the constant rate, that follows; what it begins with is the peak.
