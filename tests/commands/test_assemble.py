@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import tpuloop
 from tpuloop.commands import assemble
-from tpuloop.commands.optimizer import make_optimizer
+from tpuloop.commands.optimizer import describe_learning_rate, make_optimizer
 from tpuloop.commands.recipe import Recipe, make_recipe
 from tpuloop.data.sets.registry import DATA_SETS, DataSets
 from tpuloop.errors import UsageError
@@ -119,6 +119,43 @@ def test_each_optimizer_is_made_with_its_learning_rate(name):
 def test_a_value_that_is_none_for_the_optimizer_is_named(fields, message):
     with pytest.raises(UsageError, match=message):
         make_optimizer(fields)
+
+
+def rates(recipe, data, runtime, steps):
+    optimizer = assemble.build_model(recipe, data, runtime).optimizer
+    return [float(optimizer.learning_rate(step)) for step in steps]
+
+
+def test_the_learning_rate_is_scaled_to_the_batch_and_decays_to_the_end_of_the_run(runtimes):
+    schedule = {"name": "linear", "warmup_steps": 2}
+    recipe = make_recipe(
+        {
+            "steps": 6,
+            "global_batch": 64,
+            "optimizer": {"learning_rate": 1.0, "rate_per_batch": 16, "schedule": schedule},
+        }
+    )
+    arguments = {"input_shape": (4,), "num_classes": 3}
+    data = DataSets(train=(X, Y), evaluation=None, model_arguments=arguments)
+    assert rates(recipe, data, runtimes(1), range(7)) == [0.0, 2.0, 4.0, 3.0, 2.0, 1.0, 0.0]
+    batches = tf.data.Dataset.from_tensor_slices((X, Y)).batch(3, drop_remainder=True)
+    data = DataSets(train=batches, evaluation=None, model_arguments=arguments)
+    assert rates(recipe, data, runtimes(1), [2]) == [3 / 16]
+    assert describe_learning_rate(recipe, global_batch=64) == (
+        "4, which is 1 for 16 examples scaled to 64, after a warm-up of 2 steps, then linear"
+    )
+    differing = DataSets(train=batches.unbatch().batch(4), evaluation=None, model_arguments=arguments)
+    with pytest.raises(UsageError, match="rate_per_batch=16 needs batches of one size"):
+        assemble.build_model(recipe, differing, runtimes(1))
+
+
+def test_what_is_said_of_the_learning_rate():
+    def said(schedule):
+        return describe_learning_rate(make_recipe({"steps": 9, "optimizer": {"schedule": schedule}}), global_batch=4)
+
+    assert said(None) == ""
+    assert said({"name": "cosine"}) == "0.001, then cosine"
+    assert said({"name": "constant", "warmup_steps": 9}) == "0.001, after a warm-up of 9 steps, in which the run ends"
 
 
 def test_an_integer_is_a_number_for_an_optimizer():

@@ -150,6 +150,7 @@ WRONG_TRAINING = [
     (["--config.optimizer.beta_1=abc"], "optimizer 'adam': beta_1 must be a number; it is 'abc'"),
     (["--config.optimizer.epsilon=abc"], "optimizer 'adam': epsilon must be a number; it is 'abc'"),
     (["--config.optimizer.nesterov=yes", "--optimizer=sgd"], "nesterov must be True or False; it is 'yes'"),
+    (["--config.optimizer.schedule.name=cosin"], "schedule 'cosin' is unknown: use one of constant, cosine"),
     (["--model=own:compiled", "--optimizer=adam"], "would have no effect: the model comes compiled with its own"),
     # Data.
     (

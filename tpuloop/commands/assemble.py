@@ -92,15 +92,20 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         else:
             tasks = importlib.import_module("tpuloop.models.tasks")
             chosen = tasks.TASKS[task]
-            model.compile(make_optimizer(recipe.optimizer), loss=chosen.loss(), metrics=chosen.metrics())
+            batch = global_batch(data.train, recipe, asked=False)
+            optimizer = make_optimizer(recipe.optimizer, run_steps=recipe.steps, global_batch=batch)
+            model.compile(optimizer, loss=chosen.loss(), metrics=chosen.metrics())
     return model
 
 
-def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool) -> tf.keras.Model:
+def own_model(
+    function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool, batch: Optional[int] = None
+) -> tf.keras.Model:
     """The model of a script, with the recipe's optimizer unless it comes compiled. In the strategy's scope.
 
     Args:
       optimizer_asked: whether flags or a recipe name an optimizer or a learning rate.
+      batch: the global batch; None where batches differ.
 
     Raises:
       UsageError: where the function returns no model, or the optimizer asked for would have no effect.
@@ -108,7 +113,7 @@ def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_as
     model = function(recipe)
     check_is_model(model, what="model()")
     if model.optimizer is None:
-        model.compile(make_optimizer(recipe.optimizer))
+        model.compile(make_optimizer(recipe.optimizer, run_steps=recipe.steps, global_batch=batch))
     else:
         _refuse_second_optimizer(optimizer_asked)
     return model
