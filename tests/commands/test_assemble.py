@@ -6,10 +6,11 @@ import tensorflow as tf
 
 import tpuloop
 from tpuloop.commands import assemble
-from tpuloop.commands.optimizer import OPTIMIZERS, make_optimizer
+from tpuloop.commands.optimizer import describe_learning_rate, make_optimizer
 from tpuloop.commands.recipe import Recipe, make_recipe
 from tpuloop.data.sets.registry import DATA_SETS, DataSets
 from tpuloop.errors import UsageError
+from tpuloop.optimizers import OPTIMIZERS
 
 X, Y = np.zeros([6, 4], np.float32), np.zeros([6], np.int64)
 
@@ -110,7 +111,7 @@ def test_each_optimizer_is_made_with_its_learning_rate(name):
         ({"name": "adam", "amsgrad": 1}, "optimizer 'adam': amsgrad must be True or False; it is 1"),
         ({"name": "adam", "name_": "x"}, "optimizer 'adam' takes no argument 'name_'; did you mean 'name'"),
         ({"name": "adamw", "weight_decay": [0.1]}, r"'adamw': weight_decay must be a number; it is \[0.1\]"),
-        ({"name": "adamw", "clipnorm": "1"}, "optimizer 'adamw': clipnorm must be a number or None; it is '1'"),
+        ({"name": "adamw", "weight_decay": -1}, "optimizer 'adamw' cannot be made: weight_decay must be a number"),
         ({"name": "rmsprop", "centered": None}, "optimizer 'rmsprop': centered must be True or False; it is None"),
         ({"name": "sgd", "nesterov": "yes"}, "optimizer 'sgd': nesterov must be True or False; it is 'yes'"),
     ],
@@ -120,9 +121,52 @@ def test_a_value_that_is_none_for_the_optimizer_is_named(fields, message):
         make_optimizer(fields)
 
 
+def rates(recipe, data, runtime, steps):
+    optimizer = assemble.build_model(recipe, data, runtime).optimizer
+    return [float(optimizer.learning_rate(step)) for step in steps]
+
+
+def test_the_learning_rate_is_scaled_to_the_batch_and_decays_to_the_end_of_the_run(runtimes):
+    schedule = {"name": "linear", "warmup_steps": 2}
+    recipe = make_recipe(
+        {
+            "steps": 6,
+            "global_batch": 64,
+            "optimizer": {"learning_rate": 1.0, "rate_per_batch": 16, "schedule": schedule},
+        }
+    )
+    arguments = {"input_shape": (4,), "num_classes": 3}
+    data = DataSets(train=(X, Y), evaluation=None, model_arguments=arguments)
+    assert rates(recipe, data, runtimes(1), range(7)) == [0.0, 2.0, 4.0, 3.0, 2.0, 1.0, 0.0]
+    batches = tf.data.Dataset.from_tensor_slices((X, Y)).batch(3, drop_remainder=True)
+    data = DataSets(train=batches, evaluation=None, model_arguments=arguments)
+    assert rates(recipe, data, runtimes(1), [2]) == [3 / 16]
+    assert describe_learning_rate(recipe, global_batch=64) == (
+        "4, which is 1 for 16 examples scaled to 64, after a warm-up of 2 steps, then linear"
+    )
+    differing = DataSets(train=batches.unbatch().batch(4), evaluation=None, model_arguments=arguments)
+    with pytest.raises(UsageError, match="rate_per_batch=16 needs batches of one size"):
+        assemble.build_model(recipe, differing, runtimes(1))
+
+
+def test_what_is_said_of_the_learning_rate():
+    def said(schedule):
+        return describe_learning_rate(make_recipe({"steps": 9, "optimizer": {"schedule": schedule}}), global_batch=4)
+
+    assert said(None) == ""
+    assert said({"name": "cosine"}) == "0.001, then cosine"
+    assert said({"name": "constant", "warmup_steps": 9}) == "0.001, after a warm-up of 9 steps, in which the run ends"
+
+
 def test_an_integer_is_a_number_for_an_optimizer():
     assert make_optimizer({"name": "sgd", "momentum": 0, "nesterov": False}).get_config()["momentum"] == 0
-    assert make_optimizer({"name": "adamw", "clipnorm": None}).clipnorm is None
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("argument", ["clipnorm", "global_clipnorm", "clipvalue", "use_ema", "decay"])
+def test_what_keras_would_do_to_each_replica_by_itself_is_out_of_reach(name, argument):
+    with pytest.raises(UsageError, match=f"optimizer '{name}' takes no argument '{argument}'"):
+        make_optimizer({"name": name, argument: 0.5})
 
 
 def test_an_optimizer_that_would_have_no_effect_is_refused(runtimes):

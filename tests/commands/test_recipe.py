@@ -12,6 +12,7 @@ from tpuloop.commands.recipe import (
     resolve_config_path,
 )
 from tpuloop.errors import UsageError, suggestion
+from tpuloop.optimizers.schedule_settings import ScheduleSettings
 
 
 def test_later_layers_count_and_nested_fields_are_merged():
@@ -31,6 +32,21 @@ def test_another_name_drops_the_arguments_of_the_earlier_one_but_not_the_learnin
     )
     assert recipe.model == {"name": "mine:net"}
     assert recipe.optimizer == {"name": "adamw", "learning_rate": 0.1, "weight_decay": 0.01}
+
+
+def test_the_schedule_stays_with_the_learning_rate_and_is_merged_like_the_rest():
+    cosine = {"name": "cosine", "warmup_steps": 10, "end_factor": 0.1}
+    layer = {"optimizer": {"name": "lars", "learning_rate": 9.0, "rate_per_batch": 4096, "eeta": 1, "schedule": cosine}}
+    assert make_recipe(layer, {"optimizer": {"name": "sgd", "schedule": {"warmup_steps": 2}}}).optimizer == {
+        "name": "sgd",
+        "learning_rate": 9.0,
+        "rate_per_batch": 4096,
+        "schedule": {"name": "cosine", "warmup_steps": 2, "end_factor": 0.1},
+    }
+    linear = make_recipe(layer, {"optimizer": {"schedule": {"name": "linear"}}})
+    assert linear.schedule == ScheduleSettings("linear", warmup_steps=10)
+    assert make_recipe(layer, {"optimizer": {"schedule": None}}).schedule is None
+    assert cosine["warmup_steps"] == 10
 
 
 def test_the_same_name_again_keeps_the_arguments():
@@ -62,6 +78,10 @@ def test_layers_are_left_as_they_are():
         ({"model": "mlp"}, "model must be a mapping with a name, such as {'name': ...}; it is 'mlp'"),
         ({"data": {"name": ""}}, "data must be a mapping with a name"),
         ({"optimizer": {"learning_rate": 0}}, "learning_rate must be a positive number; it is 0"),
+        ({"optimizer": {"name": "sdg"}}, "optimizer 'sdg' is unknown: use one of adam, adamw, lamb"),
+        ({"optimizer": {"schedule": "cosine"}}, "schedule must be a mapping with a name"),
+        ({"optimizer": {"schedule": {"name": "cosine", "power": 2}}}, "schedule 'cosine' takes no argument 'power'"),
+        ({"optimizer": {"rate_per_batch": 0}}, "rate_per_batch must be an integer of at least 1, or None; it is 0"),
     ],
 )
 def test_a_field_that_makes_no_recipe_is_named_with_its_value(fields, message):
@@ -70,8 +90,17 @@ def test_a_field_that_makes_no_recipe_is_named_with_its_value(fields, message):
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("fields", [{"rate_per_batch": 8}, {"schedule": {"name": "constant"}}])
+def test_a_schedule_needs_a_learning_rate(fields):
+    with pytest.raises(UsageError, match="learning_rate is missing"):
+        Recipe(optimizer={"name": "sgd", **fields})
+
+
 def test_a_recipe_as_json_makes_the_same_recipe():
-    recipe = make_recipe({"model": {"name": "mlp", "hidden": (8, 4)}, "clip_norm": 1.0})
+    schedule = {"name": "piecewise", "boundaries": (3, 4), "factors": (0.5, 0.25)}
+    recipe = make_recipe(
+        {"model": {"name": "mlp", "hidden": (8, 4)}, "clip_norm": 1.0, "optimizer": {"schedule": schedule}}
+    )
     plain = recipe.to_json()
     assert plain["model"]["hidden"] == [8, 4]
     assert make_recipe(plain).to_json() == plain

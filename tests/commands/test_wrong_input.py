@@ -141,12 +141,16 @@ WRONG_TRAINING = [
     (["--data=digit"], "synthetic; did you mean 'digits'?"),
     (["--data=own:digits"], "the module 'own' has no function 'digits'"),
     (["--config.data.split=1"], "data 'digits' takes no argument 'split'"),
-    (["--optimizer=adm"], "optimizer 'adm' is unknown: use one of adam, adamw, rmsprop, sgd; did you mean 'adam'?"),
+    (
+        ["--optimizer=adm"],
+        "optimizer 'adm' is unknown: use one of adam, adamw, lamb, lars, rmsprop, sgd; did you mean 'adam'?",
+    ),
     (["--config.optimizer.clipnorm=1.0"], "optimizer 'adam' takes no argument 'clipnorm'"),
     (["--config.optimizer.momentun=0.9", "--optimizer=sgd"], "takes no argument 'momentun'; did you mean 'momentum'?"),
     (["--config.optimizer.beta_1=abc"], "optimizer 'adam': beta_1 must be a number; it is 'abc'"),
     (["--config.optimizer.epsilon=abc"], "optimizer 'adam': epsilon must be a number; it is 'abc'"),
     (["--config.optimizer.nesterov=yes", "--optimizer=sgd"], "nesterov must be True or False; it is 'yes'"),
+    (["--config.optimizer.schedule.name=cosin"], "schedule 'cosin' is unknown: use one of constant, cosine"),
     (["--model=own:compiled", "--optimizer=adam"], "would have no effect: the model comes compiled with its own"),
     # Data.
     (

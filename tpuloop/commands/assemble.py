@@ -110,25 +110,30 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         task_name = arguments.get("task", default_task)
         check_choice("task", task_name, tasks.TASKS)
         task = tasks.TASKS[task_name]
+        batch = global_batch(data.train, recipe, asked=False)
+        optimizer = make_optimizer(recipe.optimizer, run_steps=recipe.steps, global_batch=batch)
         if isinstance(task, tasks.WeightedTask):
             if recipe.loss:
                 raise UsageError(f"loss: the task {task_name!r} takes no {', '.join(recipe.loss)}")
-            model.compile(make_optimizer(recipe.optimizer))
+            model.compile(optimizer)
             return Network(model, task)
         loss_arguments = checked_arguments(task.loss, recipe.loss, what=f"the loss of {task_name!r}")
         try:
             loss = task.loss(**loss_arguments)
         except ValueError as error:
             raise UsageError(f"loss: {first_line(error)}") from error
-        model.compile(make_optimizer(recipe.optimizer), loss=loss, metrics=task.metrics())
+        model.compile(optimizer, loss=loss, metrics=task.metrics())
     return Network(model)
 
 
-def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool) -> tf.keras.Model:
+def own_model(
+    function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_asked: bool, batch: Optional[int] = None
+) -> tf.keras.Model:
     """The model of a script, with the recipe's optimizer unless it comes compiled. In the strategy's scope.
 
     Args:
       optimizer_asked: whether flags or a recipe name an optimizer or a learning rate.
+      batch: the global batch; None where batches differ.
 
     Raises:
       UsageError: where the function returns no model, or the optimizer asked for would have no effect.
@@ -136,7 +141,7 @@ def own_model(function: Callable[[Recipe], Any], recipe: Recipe, *, optimizer_as
     model = function(recipe)
     check_is_model(model, what="model()")
     if model.optimizer is None:
-        model.compile(make_optimizer(recipe.optimizer))
+        model.compile(make_optimizer(recipe.optimizer, run_steps=recipe.steps, global_batch=batch))
     else:
         _refuse_second_optimizer(optimizer_asked)
     return model

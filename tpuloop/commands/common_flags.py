@@ -10,6 +10,7 @@ from tpuloop.accelerators import ACCELERATORS
 from tpuloop.commands import config_file, quiet
 from tpuloop.commands.recipe import Recipe, check_choice, make_recipe
 from tpuloop.errors import UsageError
+from tpuloop.optimizers import OPTIMIZERS
 
 FLAGS = flags.FLAGS
 
@@ -45,7 +46,7 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
     flags.DEFINE_integer("steps", None, "Step to reach.")
     flags.DEFINE_integer("global_batch", None, "Examples a step, over all replicas.")
     flags.DEFINE_float("learning_rate", None, "Learning rate.")
-    flags.DEFINE_string("optimizer", None, "Optimizer: adam, adamw, rmsprop or sgd.")
+    flags.DEFINE_string("optimizer", None, f"Optimizer: {', '.join(OPTIMIZERS)}.")
     flags.DEFINE_integer("seed", None, "Seed of initial weights, data order and random layers.")
     flags.DEFINE_string("steps_per_loop", None, "Most steps in one compiled call, or auto for about a second.")
     flags.DEFINE_string("mixed_precision", None, "What layers compute in: float32, bfloat16 or float16.")

@@ -7,6 +7,8 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from tpuloop.counts import check_count
 from tpuloop.errors import UsageError, suggestion
+from tpuloop.optimizers import OPTIMIZERS
+from tpuloop.optimizers.schedule_settings import ScheduleSettings
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
@@ -14,6 +16,10 @@ _LARGEST_FLOAT32 = 3.4e38
 
 # What may change between two calls for one run, since it does not change what is computed.
 HOW_NOT_WHAT = ("steps_per_loop", "save_every", "keep", "eager")
+
+# What stays of a mapping when another layer names something else in it: a learning rate belongs to the run rather than
+# to one optimizer, and a warm-up to any schedule.
+_KEPT = {"optimizer": ("learning_rate", "rate_per_batch", "schedule"), "schedule": ("warmup_steps",)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +29,10 @@ class Recipe:
     Attributes:
       model: "name" is one of the registry or `module:function`; the rest are arguments of its builder.
       data: "name" is a data set's or `module:function`; the rest are its arguments.
-      optimizer: "name" is one of `commands/optimizer.py`; the rest, with learning_rate, are its arguments.
+      optimizer: "name" is one of `optimizers.OPTIMIZERS`; the rest, with learning_rate, are its arguments, but for two:
+        "rate_per_batch", the global batch that the learning rate is meant for, so that it is scaled in proportion to
+        the run's own (arXiv:1706.02677); and "schedule", what the learning rate is the peak of: a mapping with the
+        fields of `ScheduleSettings`.
       loss: arguments of the loss of the model's task, such as label_smoothing.
       steps: the step to reach.
       global_batch: examples a step, over all replicas.
@@ -82,12 +91,27 @@ class Recipe:
             raise UsageError(
                 f"loss must be a mapping of arguments, such as {{'label_smoothing': 0.1}}; it is {self.loss!r}"
             )
+        check_choice("optimizer", self.optimizer["name"], OPTIMIZERS)
+        self._check_learning_rate()
+
+    @property
+    def schedule(self) -> Optional[ScheduleSettings]:
+        """How the learning rate goes over the run; None where it stays as it is."""
+        fields = self.optimizer.get("schedule")
+        return None if fields is None else ScheduleSettings.of(fields)
+
+    def _check_learning_rate(self) -> None:
+        schedule, per_batch = self.schedule, self.optimizer.get("rate_per_batch")
+        if per_batch is not None:
+            _check_count("rate_per_batch", per_batch, or_else=", or None")
         if "learning_rate" in self.optimizer:
             rate = self.optimizer["learning_rate"]
             if not (is_number(rate) and rate > 0):
                 raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
             if rate >= _LARGEST_FLOAT32:
                 raise UsageError(f"learning_rate must be below 3.4e38, as it is held in 32 bits; it is {rate!r}")
+        elif schedule is not None or per_batch is not None:
+            raise UsageError("learning_rate is missing: a schedule and rate_per_batch say what becomes of it")
 
     def to_json(self) -> Dict[str, Any]:
         """The recipe as plain JSON.
@@ -101,7 +125,7 @@ class Recipe:
 def make_recipe(*layers: Mapping[str, Any]) -> Recipe:
     """A recipe from its defaults and `layers` of fields, later ones first in rank.
 
-    A nested field is merged key by key, unless the layer names another model, data set or optimizer: then the
+    A nested field is merged key by key, unless the layer names another model, data set, optimizer or schedule: then the
     arguments of the earlier one go with it.
 
     Raises:
@@ -113,13 +137,21 @@ def make_recipe(*layers: Mapping[str, Any]) -> Recipe:
             if name not in fields:
                 raise UsageError(f"a recipe has no field {name!r}{suggestion(name, fields)}")
             if isinstance(fields[name], Mapping) and isinstance(value, Mapping):
-                kept = dict(fields[name])
-                if value.get("name", kept.get("name")) != kept.get("name"):
-                    # A learning rate belongs to the run rather than to one optimizer.
-                    kept = {"learning_rate": kept["learning_rate"]} if "learning_rate" in kept else {}
-                value = {**kept, **value}
+                value = _merged(fields[name], value, name)
             fields[name] = value
     return Recipe(**fields)
+
+
+def _merged(old: Mapping[str, Any], new: Mapping[str, Any], field: str) -> Dict[str, Any]:
+    kept = dict(old)
+    if new.get("name", kept.get("name")) != kept.get("name"):
+        kept = {key: kept[key] for key in _KEPT.get(field, ()) if key in kept}
+    merged = {**kept, **new}
+    if field == "optimizer":
+        before, now = kept.get("schedule"), new.get("schedule")
+        if isinstance(before, Mapping) and isinstance(now, Mapping):
+            merged["schedule"] = _merged(before, now, "schedule")
+    return merged
 
 
 def recipe_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> List[str]:

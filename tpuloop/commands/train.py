@@ -84,6 +84,7 @@ def _set_up(
     from tpuloop.callbacks.tensorboard import TensorBoardScalars
     from tpuloop.commands import assemble
     from tpuloop.commands.folder import RunFolder
+    from tpuloop.commands.optimizer import describe_learning_rate
     from tpuloop.data.checks import check_classes
 
     logger.info("tpuloop %s, TensorFlow %s, Python %s", tpuloop.__version__, tf.__version__, platform.python_version())
@@ -110,7 +111,7 @@ def _set_up(
         network = assemble.build_model(recipe, data_sets, runtime, optimizer_asked=asked)
     else:
         with runtime.scope():
-            network = assemble.Network(assemble.own_model(model, recipe, optimizer_asked=asked))
+            network = assemble.Network(assemble.own_model(model, recipe, optimizer_asked=asked, batch=global_batch))
     if loop_class is None and type(network.model).train_step is tf.keras.Model.train_step:
         # Else only the program, or the model, knows what becomes of a batch.
         assemble.check_fits(data_sets.train, network, what="the training data")
@@ -133,6 +134,9 @@ def _set_up(
         logger.info("baseline: %s", baseline_line(data_sets.baseline))
     evaluation = data_sets.evaluation
     every = "" if evaluation is None else f", evaluating every {recipe.eval_every or 'epoch'}"
+    learning_rate = describe_learning_rate(recipe, global_batch=global_batch)
+    if learning_rate:
+        logger.info("learning rate: %s", learning_rate)
     logger.info("steps: to %d%s%s", recipe.steps, every, "" if recipe.eval_every is None else " steps")
     folder.record(recipe.to_json(), program=program, flags=_asked_flags())
     return _Job(recipe, loop, data_sets, [Progress(), TensorBoardScalars(directory=folder.events), *callbacks()])
