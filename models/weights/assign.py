@@ -12,11 +12,12 @@ from .values import Values
 HEAD = "logits"
 
 _SHOWN = 10
-# What to do about a wrong size, where there is more to say than in general.
+_REMEDY = "build the model with the sizes of the file, or use a file of this model"
+# Where there is more to say: how many dimensions come before those that are alike, and what to do.
 _REMEDIES = {
-    "bert/embeddings/word_embeddings": "use the vocabulary that the weights were trained with",
-    "bert/embeddings/position_embeddings": "build the model with max_positions={0}, whatever its sequence length",
-    "stem_conv/kernel": "build the model with the stem that the weights were trained with",
+    "bert/embeddings/word_embeddings": (1, "use the vocabulary that the weights were trained with"),
+    "bert/embeddings/position_embeddings": (1, "build the model with max_positions={0}, whatever its sequence length"),
+    "stem_conv/kernel": (2, "build the model with the stem that the weights were trained with"),
 }
 
 
@@ -135,14 +136,11 @@ def _check_sizes(shapes: Dict[str, Tuple[int, ...]], variables: Dict[str, Any]) 
     if not wrong:
         return
     name = wrong[0]
-    for special in _REMEDIES:
-        name = special if special in wrong and shapes[special][1:] == tuple(variables[special].shape)[1:] else name
-    general = "build the model with the sizes of the file, or use a file of this model"
-    remedy = _REMEDIES.get(name, general).format(shapes[name][0])
+    there, here = shapes[name], tuple(variables[name].shape)
+    first, special = _REMEDIES.get(name, (0, _REMEDY))
+    remedy = special.format(*there) if there[first:] == here[first:] else _REMEDY
     more = f" (and so for {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    raise ValueError(
-        f"{name} has shape {shapes[name]} in the file and {tuple(variables[name].shape)} in the model{more}: {remedy}"
-    )
+    raise ValueError(f"{name} has shape {there} in the file and {here} in the model{more}: {remedy}")
 
 
 def _listed(names: Sequence[str]) -> str:

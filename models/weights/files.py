@@ -108,7 +108,7 @@ def _prefix_of(path: str) -> str:
 def _find_remote(path: str) -> Found:
     import tensorflow as tf
 
-    if path.endswith((".safetensors", ".index.json", ".h5", ".hdf5", *_PICKLED)):
+    if path.endswith((".safetensors", ".index.json", ".h5", ".hdf5", ".bin", ".pt", ".pth")):
         raise ValueError(f"{path} can only be read from a local disk: copy it here first")
     prefix = _prefix_of(path)
     try:
