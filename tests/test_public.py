@@ -9,8 +9,8 @@ import tpuloop
 from tpuloop.__main__ import COMMANDS
 
 FLAGS_OF_TRAIN = (
-    "accelerator config config.FIELD data debug eager eval_every global_batch learning_rate mixed_precision model "
-    "on_bad_record optimizer replicas save_every seed steps steps_per_loop tf_logs tpu workdir"
+    "accelerator config config.FIELD data debug eager eval_every global_batch init_from learning_rate mixed_precision "
+    "model on_bad_record optimizer replicas save_every seed steps steps_per_loop tf_logs tpu workdir"
 ).split()
 
 

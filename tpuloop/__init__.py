@@ -31,6 +31,7 @@ _WHERE = {
     "TrainLoop": "tpuloop.loop",
     "UsageError": "tpuloop.errors",
     "converted_source": "tpuloop.data.converted",
+    "init_from": "tpuloop.commands.init_from",
     "run": "tpuloop.commands.program",
 }
 

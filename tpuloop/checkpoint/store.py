@@ -10,6 +10,7 @@ from tpuloop import gcs_plugin
 from tpuloop.checkpoint import commit, retention
 from tpuloop.checkpoint.folders import PREFIX, clear_leftovers
 from tpuloop.checkpoint.misfits import misfits, value_name
+from tpuloop.checkpoint.names import variable_names
 from tpuloop.checkpoint.tensors import check_tensors
 from tpuloop.errors import UsageError, first_line
 from tpuloop.paths import check_bucket, is_remote, normalised
@@ -65,6 +66,7 @@ class CheckpointStore:
           CheckpointError: where it cannot be written or reads otherwise; earlier checkpoints are untouched.
         """
         try:
+            record = {**record, "variables": variable_names(self._checkpoint)}
             commit.write_committed(self._directory, step, write=self._write, record=record, check=self._check)
         except (OSError, tf.errors.OpError) as error:
             raise commit.CheckpointError(f"cannot save step {step} in {self._directory}: {error}") from error

@@ -47,6 +47,7 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
     flags.DEFINE_integer("global_batch", None, "Examples a step, over all replicas.")
     flags.DEFINE_float("learning_rate", None, "Learning rate.")
     flags.DEFINE_string("optimizer", None, f"Optimizer: {', '.join(OPTIMIZERS)}.")
+    flags.DEFINE_string("init_from", None, "Weights that a new run starts from: published ones, or another run's.")
     flags.DEFINE_integer("seed", None, "Seed of initial weights, data order and random layers.")
     flags.DEFINE_string("steps_per_loop", None, "Most steps in one compiled call, or auto for about a second.")
     flags.DEFINE_string("mixed_precision", None, "What layers compute in: float32, bfloat16 or float16.")
@@ -94,7 +95,7 @@ def with_one_field_flag(argv: Sequence[str]) -> List[str]:
 
 def _flag_fields() -> Dict[str, Any]:
     fields: Dict[str, Any] = {}
-    for name in ("steps", "global_batch", "seed", "mixed_precision", "eval_every", "save_every", "eager"):
+    for name in ("steps", "global_batch", "init_from", "seed", "mixed_precision", "eval_every", "save_every", "eager"):
         if FLAGS[name].value is not None:
             fields[name] = FLAGS[name].value
     for name in ("model", "data", "optimizer"):

@@ -44,6 +44,8 @@ class Recipe:
       mixed_precision: "float32", "bfloat16" or "float16": what the layers compute in; variables stay float32.
       clip_norm: the largest global norm of the gradient, or None.
       accumulate_steps: parts each replica's batch is split into.
+      init_from: weights that a new run starts from: a file or folder of published ones, or another run; None for the
+        model's own initial values. A run that continues does not look at it.
       eager: run step by step from Python, for debugging.
 
     Raises:
@@ -64,6 +66,7 @@ class Recipe:
     mixed_precision: str = "float32"
     clip_norm: Optional[float] = None
     accumulate_steps: int = 1
+    init_from: Optional[str] = None
     eager: bool = False
 
     def __post_init__(self):
@@ -83,6 +86,8 @@ class Recipe:
         check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
         if self.clip_norm is not None and not (is_number(self.clip_norm) and self.clip_norm > 0):
             raise UsageError(f"clip_norm must be a positive number or None; it is {self.clip_norm!r}")
+        if self.init_from is not None and not (isinstance(self.init_from, str) and self.init_from):
+            raise UsageError(f"init_from must be a path or None; it is {self.init_from!r}")
         for name in ("model", "data", "optimizer"):
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not isinstance(value.get("name"), str) or not value["name"]:

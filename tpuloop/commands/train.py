@@ -8,7 +8,7 @@ from absl import flags
 
 import tpuloop
 from tpuloop.checkpoint import notice
-from tpuloop.commands import common_flags
+from tpuloop.commands import common_flags, init_from
 from tpuloop.commands.program import DONE, FAILED, STOPPED
 from tpuloop.commands.recipe import Recipe
 from tpuloop.commands.result_line import baseline_line, result_line
@@ -49,6 +49,8 @@ def train(
     if not FLAGS.workdir:
         raise UsageError("--workdir is missing: give a folder for the run")
     normalised(FLAGS.workdir)  # Before TensorFlow is loaded: a path that no store has.
+    if recipe.init_from is not None and init_from.looks_new(FLAGS.workdir):
+        init_from.check_path(recipe.init_from)
     try:
         with notice.interrupting():
             job = _set_up(recipe, program=program, loop_class=loop_class, model=model, data=data, callbacks=callbacks)
@@ -118,6 +120,11 @@ def _set_up(
         assemble.check_fits(data_sets.evaluation, network, what="the evaluation data")
         if "num_classes" in data_sets.model_arguments:
             check_classes(data_sets.model_arguments["num_classes"], network.model)
+    saved = folder.committed_steps()
+    started_from = None
+    if recipe.init_from is not None and not saved:
+        with runtime.scope():
+            started_from = init_from.init_from(network.model, recipe.init_from)
     loop = assemble.make_loop(recipe, network, runtime, workdir=FLAGS.workdir, loop_class=loop_class)
     parameters = f"{network.model.count_params():,} parameters" if network.model.built else "not built yet"
     logger.info("model: %s, %s", network.model.name, parameters)
@@ -128,7 +135,8 @@ def _set_up(
         if global_batch
         else "its own batches",
     )
-    saved = folder.committed_steps()
+    if started_from is not None:
+        logger.info("init_from: %s", started_from.summary(recipe.init_from))
     logger.info("workdir: %s, %s", FLAGS.workdir, f"continues after step {saved[-1]}" if saved else "a new run")
     if data_sets.baseline:
         logger.info("baseline: %s", baseline_line(data_sets.baseline))

@@ -1,0 +1,148 @@
+"""Matches the weights of a file with the variables of a model, and assigns them."""
+
+import dataclasses
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+
+from .layout import Layout, Source
+from .recognise import recognise
+from .values import Values
+
+HEAD = "logits"
+
+_SHOWN = 10
+_REMEDY = "build the model with the sizes of the file, or use a file of this model"
+# Where there is more to say: how many dimensions come before those that are alike, and what to do.
+_REMEDIES = {
+    "bert/embeddings/word_embeddings": (1, "use the vocabulary that the weights were trained with"),
+    "bert/embeddings/position_embeddings": (1, "build the model with max_positions={0}, whatever its sequence length"),
+    "stem_conv/kernel": (2, "build the model with the stem that the weights were trained with"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What was done with a file.
+
+    Attributes:
+      layout: what people call the file's layout.
+      loaded: names of variables that took their values from the file.
+      new: names of variables that the file does not have, or has for another number of classes; as initialised.
+      unused: names in the file that the model has no variable for.
+      head_classes: where the file's head was for another number of classes, that number.
+    """
+
+    layout: str
+    loaded: Tuple[str, ...]
+    new: Tuple[str, ...]
+    unused: Tuple[str, ...]
+    head_classes: Optional[int] = None
+
+    def summary(self, path: str) -> str:
+        """All of it in one line; of many names the first ten."""
+        total = len(self.loaded) + len(self.new)
+        parts = [f"{len(self.loaded)} of {total} variables from {path} ({self.layout})"]
+        if self.new:
+            why = f" (the file's {HEAD} are for {self.head_classes} classes)" if self.head_classes is not None else ""
+            parts.append(f"new: {_listed(self.new)}{why}")
+        if self.unused:
+            parts.append(f"not used: {_listed(self.unused)}")
+        return "; ".join(parts)
+
+
+def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Report:
+    """Gives a model's variables the values of a file. Does it wholly or, where it raises, not at all.
+
+    A head of another number of classes than the file's stays as initialised: fine-tuning brings a task of its own. Any
+    other difference in size is an error; so is a position table longer than the model's, as the model can have all of
+    it whatever the length of its sequences.
+
+    Args:
+      model: a built Keras model, on one replica or several; its variables' names are what is matched.
+      layout: of the file; None to tell it by its names.
+
+    Raises:
+      ValueError: where the model is not built, the layout is unknown or of another variant, nothing of the file is in
+        the model, a size is wrong or the file is damaged.
+    """
+    if not model.built:
+        raise ValueError("the model is not built, so that it has no variables yet: call it, or build() it, first")
+    variables = _by_name(model)
+    if layout is None:
+        layout = recognise(values.shapes, variables=variables)
+    sources = layout.sources(values.shapes, model)
+    matched = {name: sources[name] for name in variables if name in sources}
+    shapes = {name: _shape(values, source) for name, source in matched.items()}
+    head_classes = _other_classes(shapes, variables)
+    if head_classes is not None:
+        matched = {name: source for name, source in matched.items() if not name.startswith(f"{HEAD}/")}
+    if not matched:
+        raise ValueError(
+            f"nothing in it ({layout.title}) belongs to the model {model.name}, whose variables are "
+            f"{_listed(sorted(variables))}: use the model that the weights were trained with"
+        )
+    _check_sizes({name: shapes[name] for name in matched}, variables)
+    arrays = {name: _value(values, source) for name, source in matched.items()}
+    for name, array in arrays.items():
+        variables[name].assign(array.astype(variables[name].dtype.as_numpy_dtype))
+    used = {name for source in matched.values() for name in source.names}
+    return Report(
+        layout=layout.title,
+        loaded=tuple(sorted(matched)),
+        new=tuple(sorted(set(variables) - set(matched))),
+        unused=tuple(sorted(name for name in values.shapes if name not in used and not layout.ignores(name))),
+        head_classes=head_classes,
+    )
+
+
+def _by_name(model: Any) -> Dict[str, Any]:
+    variables: Dict[str, Any] = {}
+    for variable in model.variables:
+        if not variable.dtype.is_floating:
+            continue  # The state of a random layer is no weight.
+        name = variable.name.split(":")[0]
+        if name in variables:
+            raise ValueError(f"the model has two variables called {name}: give its layers names that differ")
+        variables[name] = variable
+    return variables
+
+
+def _value(values: Values, source: Source) -> np.ndarray:
+    return source.convert(*(values.read(name) for name in source.names))
+
+
+def _shape(values: Values, source: Source) -> Tuple[int, ...]:
+    """The shape that `source` converts to, found out on arrays of one element that only seem to be that large."""
+    blanks = [np.broadcast_to(np.float32(0), values.shapes[name]) for name in source.names]
+    try:
+        return tuple(source.convert(*blanks).shape)
+    except ValueError as error:  # Of another rank, or two that do not go together.
+        shapes = ", ".join(f"{name} {values.shapes[name]}" for name in source.names)
+        raise ValueError(f"it holds {shapes}, which is no such weight: download it again") from error
+
+
+def _other_classes(shapes: Dict[str, Tuple[int, ...]], variables: Dict[str, Any]) -> Optional[int]:
+    """The classes of the file's head where the model's has another number and is alike in everything else."""
+    for name, shape in shapes.items():
+        ours = tuple(variables[name].shape)
+        if name.startswith(f"{HEAD}/") and shape != ours and len(shape) == len(ours) and shape[:-1] == ours[:-1]:
+            return shape[-1]
+    return None
+
+
+def _check_sizes(shapes: Dict[str, Tuple[int, ...]], variables: Dict[str, Any]) -> None:
+    wrong: List[str] = [name for name in sorted(shapes) if shapes[name] != tuple(variables[name].shape)]
+    if not wrong:
+        return
+    name = wrong[0]
+    there, here = shapes[name], tuple(variables[name].shape)
+    first, special = _REMEDIES.get(name, (0, _REMEDY))
+    remedy = special.format(*there) if there[first:] == here[first:] else _REMEDY
+    more = f" (and so for {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+    raise ValueError(f"{name} has shape {there} in the file and {here} in the model{more}: {remedy}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,43 @@
+"""ResNet as torchvision names it: `torchvision.models.resnet50().state_dict()`."""
+
+import re
+from typing import Any, Callable, Optional, Tuple
+
+from .layout import Layout, as_it_is, by_name, convolution, transposed
+
+_KINDS = {"conv": "conv", "bn": "norm"}
+_OF_NORM = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
+
+
+def _translate(name: str) -> Optional[Tuple[str, Callable[..., Any]]]:
+    path, _, part = name.rpartition(".")
+    if path == "fc":
+        return {"weight": ("logits/kernel", transposed), "bias": ("logits/bias", as_it_is)}.get(part)
+    layer = _layer(path)
+    if layer is None:
+        return None
+    if layer.endswith("norm") or layer[:-1].endswith("norm"):
+        return (f"{layer}/{_OF_NORM[part]}", as_it_is) if part in _OF_NORM else None
+    return (f"{layer}/kernel", convolution) if part == "weight" else None
+
+
+def _layer(path: str) -> Optional[str]:
+    """layer1.0.conv2 -> stage1_block1_conv2"""
+    stem = re.fullmatch(r"(conv|bn)1", path)
+    if stem:
+        return f"stem_{_KINDS[stem[1]]}"
+    inner = re.fullmatch(r"layer(\d)\.(\d+)\.(conv|bn)(\d)", path)
+    if inner:
+        return f"stage{inner[1]}_block{int(inner[2]) + 1}_{_KINDS[inner[3]]}{inner[4]}"
+    shortcut = re.fullmatch(r"layer(\d)\.(\d+)\.downsample\.([01])", path)
+    if shortcut:
+        return f"stage{shortcut[1]}_block{int(shortcut[2]) + 1}_shortcut_{('conv', 'norm')[int(shortcut[3])]}"
+    return None
+
+
+LAYOUT = Layout(
+    title="torchvision ResNet",
+    sign=r"layer1\.0\.conv1\.weight",
+    sources=by_name(_translate),
+    ignored=r".*\.num_batches_tracked",
+)
