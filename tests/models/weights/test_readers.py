@@ -125,6 +125,15 @@ def test_a_checkpoint_by_object_tells_the_names_of_the_weights_alone(tmp_path):
     np.testing.assert_array_equal(values.read("second/kernel"), model.layers[1].kernel.numpy())
 
 
+def test_an_average_and_what_an_optimizer_keeps_are_no_weights(tmp_path):
+    parts = {
+        name: tf.train.Checkpoint(part=tf.Variable(value, name="dense/kernel"))
+        for name, value in (("model", 1.0), ("averages", 2.0), ("optimizer", 3.0))
+    }
+    tf.train.Checkpoint(**parts).write(str(tmp_path / "kept"))
+    assert opened(tmp_path).read("dense/kernel") == 1.0
+
+
 def test_a_checkpoint_of_several_replicas_has_no_names_and_says_what_to_do(tmp_path, runtimes):
     with runtimes(2).scope():
         model = keras_model()
