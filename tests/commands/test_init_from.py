@@ -80,10 +80,6 @@ def test_a_run_that_continues_needs_no_file_and_goes_on_from_its_own_weights(
     again = weights(workdir)
     for name, value in ended.items():
         np.testing.assert_array_equal(again[name], value)
-    assert quick_tpuloop("evaluate", f"--workdir={workdir}").status == 0
-
-    other = quick_tpuloop(*command, "--init_from=elsewhere.h5")
-    assert other.status == 2 and f"init_from was '{file}' and is 'elsewhere.h5'" in other.err
 
 
 def test_another_run_by_its_workdir_its_checkpoints_and_one_of_them(small_run):
