@@ -75,7 +75,7 @@ class _Saved(NamedTuple):
 
     step: int
     prefix: str
-    names: Dict[str, str]
+    names: Optional[Dict[str, str]]
 
 
 def _saved_by_run(path: str) -> Optional[_Saved]:
@@ -110,7 +110,9 @@ def _saved_by_run(path: str) -> Optional[_Saved]:
     except commit.CheckpointError as error:
         raise UsageError(f"init_from {path}: {first_line(error)}; name another step's folder") from error
     place = os.path.join(directory, commit.folder_name(step), record.get("folder", ""))
-    names = {key: name for key, name in record.get("variables", {}).items() if key.startswith("loop/model/")}
+    names = record.get("variables")
+    if names is not None:  # Earlier versions have not written them.
+        names = {key: name for key, name in names.items() if key.startswith("loop/model/")}
     return _Saved(step, os.path.join(place, PREFIX), names)
 
 
