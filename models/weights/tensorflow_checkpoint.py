@@ -9,9 +9,8 @@ from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectG
 from .values import Values, as_float32, one_line
 
 _GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# Edges of an object graph behind which no weight of the model is: what optimizes it, what Keras notes of it, and
-# averages of its weights, which have the names of the weights themselves.
-_NO_WEIGHTS = {"optimizer", "keras_api", "averages"}
+# Edges of an object graph behind which no weight of the model is: what optimizes it, and what Keras notes of it.
+_NO_WEIGHTS = {"optimizer", "keras_api"}
 # How reading a damaged checkpoint fails. TensorFlow's reader translates some of its errors.
 _DAMAGED = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 

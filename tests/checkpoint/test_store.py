@@ -317,5 +317,6 @@ def test_an_evaluation_needs_no_optimizer_state(tmp_path, caplog):
 def test_records_are_plain_json(tmp_path):
     saved(tmp_path, [5])
     record = json.loads((tmp_path / "step-00000005" / "COMMIT.json").read_text())
-    assert set(record) == {"step", "files", "seed", "note"}
+    assert set(record) == {"step", "files", "variables", "seed", "note"}
+    assert record["variables"] == {"variable/.ATTRIBUTES/VARIABLE_VALUE": "Variable"}
     assert not any(name.endswith(".pkl") for name in os.listdir(tmp_path / "step-00000005"))

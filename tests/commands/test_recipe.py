@@ -72,6 +72,8 @@ def test_layers_are_left_as_they_are():
         ({"eval_every": 0}, "eval_every must be an integer of at least 1; it is 0"),
         ({"steps_per_loop": "all"}, "steps_per_loop must be an integer of at least 1, or auto; it is 'all'"),
         ({"seed": 2**32}, "seed must be an integer from 0 to 2**32 - 1; it is 4294967296"),
+        ({"init_from": ""}, "init_from must be a path or None; it is ''"),
+        ({"init_from": 3}, "init_from must be a path or None; it is 3"),
         ({"clip_norm": 0}, "clip_norm must be a positive number or None; it is 0"),
         ({"clip_norm": float("inf")}, "clip_norm must be a positive number or None; it is inf"),
         ({"mixed_precision": "fp16"}, "mixed_precision 'fp16' is unknown"),

@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import Any, NamedTuple, Optional
+from typing import Any, Dict, NamedTuple, Optional
 
 from tpuloop import gcs_plugin
 from tpuloop.errors import UsageError, first_line
@@ -68,11 +68,14 @@ def looks_new(workdir: str) -> bool:
 
 
 class _Saved(NamedTuple):
-    """A run's checkpoint: the step, its TensorFlow checkpoint, and the variables' names by their keys in it."""
+    """A run's checkpoint: its step, its TensorFlow checkpoint, and the names of the model's variables by their keys.
+
+    An average of the weights that the run may keep as well is left out: it has the names of the weights.
+    """
 
     step: int
     prefix: str
-    names: Optional[Any]
+    names: Optional[Dict[str, str]]
 
 
 def _saved_by_run(path: str) -> Optional[_Saved]:
@@ -107,7 +110,10 @@ def _saved_by_run(path: str) -> Optional[_Saved]:
     except commit.CheckpointError as error:
         raise UsageError(f"init_from {path}: {first_line(error)}; name another step's folder") from error
     place = os.path.join(directory, commit.folder_name(step), record.get("folder", ""))
-    return _Saved(step, os.path.join(place, PREFIX), record.get("variables"))
+    names = record.get("variables")
+    if names is not None:  # Earlier versions have not written them.
+        names = {key: name for key, name in names.items() if key.startswith("loop/model/")}
+    return _Saved(step, os.path.join(place, PREFIX), names)
 
 
 def _looks_like_run(path: str) -> bool:

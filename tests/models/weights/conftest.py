@@ -52,7 +52,7 @@ def write_saver(tmp_path):
 
 @pytest.fixture
 def write_bfloat16():
-    """`write_bfloat16(path, name, halves, shape)`: a safetensors file of one bfloat16 array, whose bits are `halves`."""
+    """`write_bfloat16(path, name, halves, shape)`: a safetensors file of one bfloat16 array of these bits."""
 
     def write(path, name, halves, shape):
         data = struct.pack(f"<{len(halves)}H", *halves)

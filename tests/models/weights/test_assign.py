@@ -113,9 +113,7 @@ def test_another_size_is_an_error_that_changes_nothing(named_model, random_array
 
 
 def test_of_many_wrong_sizes_one_is_shown_and_the_others_are_counted(named_model, random_arrays, load):
-    with pytest.raises(
-        ValueError, match=r"\(5, 8\) .* \(5, 4\) in the model \(and so for 2 more\): build the model with the"
-    ):
+    with pytest.raises(ValueError, match=r"\(5, 8\) .* \(5, 4\) .*\(and so for 2 more\): build the model with the"):
         load(named_model(ENCODER), random_arrays({name: [shape[0], 8] for name, shape in ENCODER.items()}))
 
 
@@ -127,9 +125,7 @@ def test_an_array_of_a_rank_that_cannot_be_converted_is_named(named_model, load)
 
 
 def test_a_file_of_another_model_is_an_error(named_model, random_arrays, load):
-    with pytest.raises(
-        ValueError, match=r"nothing in it \(original BERT\) belongs to the model named, whose variables"
-    ):
+    with pytest.raises(ValueError, match=r"nothing in it \(original BERT\) belongs to the model named"):
         load(named_model({"hidden_0/kernel": [2, 2]}), random_arrays(ENCODER))
     # Nor is a head of another size enough.
     with pytest.raises(ValueError, match="nothing in it"):
