@@ -25,7 +25,9 @@ def randomise(model):
 
 @pytest.mark.slow
 def test_resnet_50_of_keras_applications_computes_the_same_here(tmp_path):
-    theirs = tf.keras.applications.ResNet50(weights=None, input_shape=(64, 64, 3), classes=7, classifier_activation=None)
+    theirs = tf.keras.applications.ResNet50(
+        weights=None, input_shape=(64, 64, 3), classes=7, classifier_activation=None
+    )
     randomise(theirs)
     theirs.save_weights(str(tmp_path / "resnet50.h5"))
     ours = resnet(input_shape=(64, 64, 3), num_classes=7, depth=50, stride_in="1x1")
