@@ -115,6 +115,8 @@ def _model_arguments(manifest: Manifest, source: Source, num_classes: Optional[i
         paired = any(feature.name == "next_sentence_labels" for feature in manifest.features)
         arguments["task"] = "classification" if manifest.label else "pretraining" if paired else "masked_lm"
     if manifest.label is None:
+        if text is not None:
+            arguments["max_predictions"] = source.element_spec[_MASKED].shape[0]
         return arguments
     x, y = source.element_spec
     if isinstance(x, tf.TensorSpec):

@@ -164,7 +164,12 @@ def bert(
     return DataSets(
         train=train,
         evaluation=held_out,
-        model_arguments={"vocab_size": vocab_size, "sequence_length": sequence_length, "task": "pretraining"},
+        model_arguments={
+            "vocab_size": vocab_size,
+            "sequence_length": sequence_length,
+            "max_predictions": max_predictions,
+            "task": "pretraining",
+        },
         description=f"{train.size:,} sequences to train on, {held}",
     )
 

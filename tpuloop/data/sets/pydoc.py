@@ -72,6 +72,7 @@ def pydoc(
         model_arguments={
             "vocab_size": words.vocab_size,
             "sequence_length": sequence_length,
+            "max_predictions": how.max_predictions,
             "task": "masked_lm",
         },
         description=f"{sources[0].size:,} sequences to train on, {sources[1].size:,} held out, "

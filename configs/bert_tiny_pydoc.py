@@ -1,0 +1,24 @@
+"""BERT-tiny, masked-language modelling on the language reference in CPython: for any machine, no download."""
+
+from ml_collections import ConfigDict
+
+
+def get_config() -> ConfigDict:
+    """The recipe."""
+    return ConfigDict(
+        {
+            "model": {"name": "bert_tiny"},
+            "data": {"name": "pydoc", "sequence_length": 128},
+            "optimizer": {
+                "name": "adamw",
+                "learning_rate": 1e-3,
+                "weight_decay": 0.01,
+                "schedule": {"name": "linear", "warmup_steps": 100},
+            },
+            "clip_norm": 1.0,
+            "steps": 2500,
+            "global_batch": 32,
+            "eval_every": 250,
+            "seed": 0,
+        }
+    )
