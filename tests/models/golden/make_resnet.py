@@ -3,8 +3,8 @@
 Needs an environment with torch and torchvision, not tpuloop's own; written with torch 2.14.1, torchvision 0.29.1 and
 NumPy 2.4.6, and not meant to differ with others. Run `python make_resnet.py`; the files go beside this one.
 
-All is computed in float64, so that what remains between the files and ours is our own rounding. Tensors are in PyTorch's
-layout: images and activations [batch, channels, height, width], kernels [outputs, inputs, height, width].
+All is computed in float64, so that what remains between the files and ours is our own rounding. Tensors are in
+PyTorch's layout: images and activations [batch, channels, height, width], kernels [outputs, inputs, height, width].
 """
 
 import json
@@ -51,6 +51,7 @@ def golden(build):
     loss.backward()
     gradients = {name: parameter.grad for name, parameter in model.named_parameters()}
     statistics = {name: tensor for name, tensor in model.state_dict().items() if "running" in name}
+    shown = [name for name in gradients if "layer3.0" in name or "layer" not in name]
     return {
         "state": state,
         "evaluation": evaluation,
@@ -59,9 +60,7 @@ def golden(build):
             "logits": numbers(logits),
             "loss": round(loss.item(), 7),
             "gradient_norms": {name: float(f"{gradient.norm():.7g}") for name, gradient in gradients.items()},
-            "gradients": {
-                name: some(gradients[name]) for name in gradients if "layer3.0" in name or "layer" not in name
-            },
+            "gradients": {name: some(gradients[name]) for name in shown},
             "statistics": {name: some(statistics[name]) for name in statistics if ".0" in name or "layer" not in name},
         },
     }
