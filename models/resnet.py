@@ -26,8 +26,8 @@ def resnet(
     """A residual network with the padding, the normalisation and the initial weights of torchvision.
 
     Convolutions start from a normal distribution, not truncated, of variance 2 / (kernel area x output channels) (He et
-    al., arXiv:1502.01852), and the logits from N(0, 0.01) (Goyal et al., arXiv:1706.02677, section 5.1). Moving averages
-    of the normalisation keep 0.9 of their value a step; epsilon is 1e-5.
+    al., arXiv:1502.01852), and the logits from one of standard deviation 0.01 (Goyal et al., arXiv:1706.02677, section
+    5.1). Moving averages of the normalisation keep 0.9 of their value a step; epsilon is 1e-5.
 
     Args:
       input_shape: height, width and channels of an image, in pixels.

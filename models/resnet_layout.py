@@ -1,7 +1,7 @@
 """Which convolutions a residual network consists of. Pure Python: the model and its FLOPs are both read from here.
 
-He et al., arXiv:1512.03385, table 1 and figure 5. Every convolution is padded by half its kernel on each side, so one of
-stride s turns n pixels into ceil(n / s).
+He et al., arXiv:1512.03385, table 1 and figure 5. Every convolution is padded by half its kernel on each side, so one
+of stride s turns n pixels into ceil(n / s).
 """
 
 import dataclasses

@@ -10,9 +10,8 @@ class SpaceToDepthConv2D(tf.keras.layers.Layer):
     """A 7x7 convolution of stride 2, padded by 3 on each side and without a bias, as a 4x4 one of stride 1.
 
     A TPU multiplies with 128 channels at a time, of which an image fills 3. Moving each 2x2 block of pixels into the
-    channels makes that 12, and a quarter of the positions. The kernel is that of the plain convolution, [7, 7, channels,
-    filters], and so is what is computed, to rounding. The same trick: MLPerf's ResNet-50 of Ying et al.,
-    arXiv:1811.06992.
+    channels makes that 12, at a quarter of the positions; known from MLPerf's ResNet-50 for TPU. The variable is the
+    kernel of the plain convolution, of shape [7, 7, channels, filters], and the result is its result, to rounding.
 
     Args:
       filters: the output's channels.
