@@ -43,6 +43,7 @@ class Recipe:
       mixed_precision: "float32", "bfloat16" or "float16": what the layers compute in; variables stay float32.
       clip_norm: the largest global norm of the gradient, or None.
       accumulate_steps: parts each replica's batch is split into.
+      ema_decay: decay of a moving average of the weights, which is what is evaluated and exported then; or None.
       eager: run step by step from Python, for debugging.
 
     Raises:
@@ -62,6 +63,7 @@ class Recipe:
     mixed_precision: str = "float32"
     clip_norm: Optional[float] = None
     accumulate_steps: int = 1
+    ema_decay: Optional[float] = None
     eager: bool = False
 
     def __post_init__(self):
@@ -81,6 +83,8 @@ class Recipe:
         check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
         if self.clip_norm is not None and not (is_number(self.clip_norm) and self.clip_norm > 0):
             raise UsageError(f"clip_norm must be a positive number or None; it is {self.clip_norm!r}")
+        if self.ema_decay is not None and not (is_number(self.ema_decay) and 0 < self.ema_decay < 1):
+            raise UsageError(f"ema_decay must be a number above 0 and below 1, or None; it is {self.ema_decay!r}")
         for name in ("model", "data", "optimizer"):
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not isinstance(value.get("name"), str) or not value["name"]:
