@@ -1,6 +1,6 @@
 """The compiled loops of one TrainLoop, each made when first needed and kept for the next call."""
 
-from typing import Any, Callable, Dict, List, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
 
 import tensorflow as tf
 
@@ -65,6 +65,7 @@ class Engines:
         announced: Sequence[tf.Variable] = (),
         masked: bool = False,
         halt_on_nonfinite: bool = False,
+        after: Optional[Callable[[tf.Tensor], None]] = None,
     ) -> StepLoop:
         """The loop of that name around a step.
 
@@ -72,7 +73,7 @@ class Engines:
           name: "train" or "eval"; the same name is always given the same step.
           feed: the data; what matters is whether it may end unforeseen.
           results: given the names of the step's outputs, the metrics' results. Cross-replica context.
-          replica_step, split, masked: as for `GlobalStep`.
+          replica_step, split, masked, after: as for `GlobalStep`.
           counters, announced, halt_on_nonfinite: as for `GraphLoop`.
         """
         key = (name, feed.may_end, split, masked, halt_on_nonfinite, len(counters), len(announced))
@@ -87,6 +88,7 @@ class Engines:
                 masked=masked,
                 split=split,
                 jit_compile=self._jit_compile,
+                after=after,
             )
             kind = HostLoop if self._eager else GraphLoop
             self._made[key] = kind(

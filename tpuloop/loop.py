@@ -1,9 +1,10 @@
 """The training loop that research code subclasses."""
 
+import contextlib
 import functools
 import logging
 import os
-from typing import Any, Callable, Dict, Iterable, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
 
 import numpy as np
 import tensorflow as tf
@@ -16,6 +17,7 @@ from tpuloop.data.feed import Feed, FeedRules, eval_feed, resolved, train_feed
 from tpuloop.engine import step as step_module
 from tpuloop.engine.accumulate import accumulated_update
 from tpuloop.engine.autograph import converted
+from tpuloop.engine.average import WeightAverages, weights_to_average
 from tpuloop.engine.compiled import Targets, build_compiled, compiled_loss, update_compiled_metrics
 from tpuloop.engine.host_variable import host_variable
 from tpuloop.engine.learning_rate import learning_rate_schedule
@@ -115,6 +117,7 @@ class TrainLoop(tf.Module):
                 "accumulate there, or override forward_loss instead"
             )
         self.step = host_variable(0, name="step", dtype=tf.int64)
+        self.weight_averages: Optional[WeightAverages] = None  # With settings.ema_decay, once there are weights.
         self.place: Optional[Place] = None  # Where the last `fit` ended.
         self._will_evaluate = False  # In the run that is being traced, with the loop's own evaluation.
         self._traced: Set[str] = set()  # Steps that were called once, at least in a trace.
@@ -282,6 +285,10 @@ class TrainLoop(tf.Module):
         save; on_train_end
         ```
 
+        With `settings.ema_decay`, evaluations use the averages of the weights, see `averaged_weights`. Callbacks see
+        them in their test hooks; in all others, `on_epoch_end` among them, the model has the weights that are trained,
+        and these are what `ModelCheckpoint` saves.
+
         Args:
           data: a source, arrays, a `tf.data.Dataset` of GLOBAL batches, or a function that returns one of these.
             `fit(x, y, sample_weight)` works as in Keras.
@@ -342,6 +349,8 @@ class TrainLoop(tf.Module):
         self._will_evaluate = evaluation is not None and type(self).eval_step is TrainLoop.eval_step
         with self.runtime.scope():
             self._build(feed, "train_step")
+            if self.weight_averages is not None and not self.step.numpy():
+                self.weight_averages.start()
             run = Fit(
                 loop=self,
                 hooks=hooks,
@@ -413,7 +422,7 @@ class TrainLoop(tf.Module):
             engine = self._engines.predicting(
                 replica_step=self._overridable("predict_step"), split=self.splits_on_host(feed)
             )
-            with feed.naming_faults():
+            with feed.naming_faults(), self.averaged_weights():
                 batches = list(engine.outputs(self.iterator(feed)))
         if not batches:
             raise DataError("the data is empty: it gave no batch")
@@ -422,7 +431,8 @@ class TrainLoop(tf.Module):
     def restore(self) -> Optional[int]:
         """Takes up the newest checkpoint in the workdir without training, for `evaluate`, `predict` or the model alone.
 
-        A model that is not built yet gets its values when it is.
+        A model that is not built yet gets its values when it is. With `settings.ema_decay`, the model itself has the
+        weights that were trained; their averages are in it inside `averaged_weights`.
 
         Returns:
           The step; None where there is no checkpoint.
@@ -431,8 +441,24 @@ class TrainLoop(tf.Module):
           CheckpointError: where there are checkpoints and none is valid, or the newest does not fit.
         """
         with self.runtime.scope():
+            if all(layer.built for layer in self._layers()):
+                self._average_weights()
             record = self.checkpoints().restore(to_train=False)
         return None if record is None else int(record["step"])
+
+    @contextlib.contextmanager
+    def averaged_weights(self) -> Iterator[None]:
+        """Inside, the model's weights are their moving averages, which `evaluate` and `predict` use by themselves.
+
+        For what reads the model in another way, such as `model.save`. It changes nothing without `settings.ema_decay`
+        or before the first step. The trained weights are put back at the end, after an error as well; a training step
+        or a checkpoint must not be made inside.
+        """
+        if self.weight_averages is None or not self.step.numpy():
+            yield
+            return
+        with self.runtime.scope(), self.weight_averages.in_place_of_weights():
+            yield
 
     def request_stop(self) -> None:
         """Ends `fit` after the step it is in. Safe from any thread and while a compiled call runs."""
@@ -548,8 +574,7 @@ class TrainLoop(tf.Module):
         optimizer = getattr(self.model, "optimizer", None)
         if optimizer is not None:
             create_weights(optimizer, self.model.trainable_variables if self.model.built else [])
-        layers = [layer for layer in layers_within(self) if not isinstance(layer, tf.keras.metrics.Metric)]
-        if step not in self._traced and not all(layer.built for layer in layers):
+        if step not in self._traced and not all(layer.built for layer in self._layers()):
             # Some layers make others, random ones perhaps, when they are called first: these need a stream of their own
             # before the first step that counts.
             self._engines.trace(
@@ -558,7 +583,23 @@ class TrainLoop(tf.Module):
             if optimizer is not None:
                 create_weights(optimizer, self.model.trainable_variables)
         self._traced.add(step)
+        self._average_weights()
         seed_random_layers(layers_within(self))
+
+    def _layers(self) -> List[tf.keras.layers.Layer]:
+        return [layer for layer in layers_within(self) if not isinstance(layer, tf.keras.metrics.Metric)]
+
+    def _average_weights(self) -> None:
+        """Makes the averages of the weights that there are, if they are wanted. In the strategy's scope."""
+        if self.settings.ema_decay is None:
+            return
+        weights, known = weights_to_average(self.model), self.weight_averages
+        if known is None or not known.are_of(weights):
+            self.weight_averages = WeightAverages(weights, decay=self.settings.ema_decay, known=known)
+
+    def _update_averages(self, steps_done: tf.Tensor) -> None:
+        if self.weight_averages is not None:
+            self.weight_averages.update(steps_done)
 
     def _training_engine(self, feed: Feed, hooks: Hooks) -> StepLoop:
         return self._engines.stepping(
@@ -570,6 +611,7 @@ class TrainLoop(tf.Module):
             counters=[self.step],
             announced=[self.model._train_counter] if hooks.counts_every_step else [],
             halt_on_nonfinite=hooks.halts_on_nonfinite,
+            after=None if self.settings.ema_decay is None else self._update_averages,
         )
 
     def _run_evaluation(self, feed: Feed, hooks: Hooks) -> Optional[Dict[str, float]]:
@@ -583,16 +625,17 @@ class TrainLoop(tf.Module):
             results=lambda shown: self._metric_results(shown, step="test_step"),
             masked=not own,
         )
-        return run_evaluation(
-            engine,
-            feed=feed,
-            iterator=self.iterator(feed),
-            hooks=hooks,
-            metrics=self._updated_metrics(step="test_step"),
-            means=self._summary_of("test_step"),
-            stop=self._stop,
-            strategy=self.runtime.strategy,
-        )
+        with self.averaged_weights():
+            return run_evaluation(
+                engine,
+                feed=feed,
+                iterator=self.iterator(feed),
+                hooks=hooks,
+                metrics=self._updated_metrics(step="test_step"),
+                means=self._summary_of("test_step"),
+                stop=self._stop,
+                strategy=self.runtime.strategy,
+            )
 
 
 def _check_verbose(verbose: int) -> None:
@@ -624,7 +667,8 @@ def _check_built_in_scope(layers: Iterable[tf.keras.layers.Layer], runtime: Runt
     if runtime.replicas == 1:
         return
     for layer in layers:
-        for variable in layer.variables:
+        # Each layer's own: a Sequential model that is not built yet refuses to name those of its layers.
+        for variable in (*layer._trainable_weights, *layer._non_trainable_weights):
             if not runtime.strategy.extended.variable_created_in_scope(variable):
                 raise UsageError(
                     f"the variable {variable.name!r} of {layer.name!r} was made outside the scope of the "

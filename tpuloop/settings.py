@@ -22,6 +22,8 @@ class LoopSettings:
       clip_norm: the largest global norm of the summed gradient, or None.
       accumulate_steps: the parts into which each replica's batch is split; gradients are accumulated over them, and one
         update follows with the gradient of the whole batch.
+      ema_decay: decay of an exponential moving average of the model's weights (`engine/average.py`), which evaluation
+        and `predict` then use; or None.
       save_every: steps between checkpoints, or None for only one at the end; needs a workdir.
       keep: checkpoints that stay, the newest ones.
 
@@ -34,6 +36,7 @@ class LoopSettings:
     loop: str = "graph"
     clip_norm: Optional[float] = None
     accumulate_steps: int = 1
+    ema_decay: Optional[float] = None
     save_every: Optional[int] = None
     keep: int = 3
 
@@ -48,6 +51,8 @@ class LoopSettings:
         if self.clip_norm is not None and not (isinstance(self.clip_norm, numbers.Real) and self.clip_norm > 0):
             raise UsageError(f"clip_norm must be a positive number, or None; it is {self.clip_norm!r}")
         self._count("accumulate_steps")
+        if self.ema_decay is not None and not (isinstance(self.ema_decay, numbers.Real) and 0 < self.ema_decay < 1):
+            raise UsageError(f"ema_decay must be a number above 0 and below 1, or None; it is {self.ema_decay!r}")
         if self.save_every is not None:
             self._count("save_every", or_else=", or None")
         self._count("keep")

@@ -120,3 +120,26 @@ def test_a_model_without_an_input_shape_is_exported_with_that_of_the_data(quick_
     saved = tf.saved_model.load(str(tmp_path / "run" / "export"))
     with np.load(tmp_path / "run" / "predictions.npz") as arrays:
         np.testing.assert_allclose(saved(x), arrays["predictions"], atol=1e-6)
+
+
+def test_a_run_with_averages_is_evaluated_predicted_and_exported_with_them(quick_tpuloop, tmp_path):
+    import tensorflow as tf
+
+    workdir = tmp_path / "run"
+    flags = ("--steps=30", "--learning_rate=0.02", "--config.ema_decay=0.95")
+    trained = quick_tpuloop("train", *flags, f"--workdir={workdir}")
+    assert trained.status == 0, trained.err
+    assert quick_tpuloop("evaluate", f"--workdir={workdir}").out == trained.out
+    assert quick_tpuloop("predict", f"--workdir={workdir}").status == 0
+    with np.load(workdir / "predictions.npz") as arrays:
+        accuracy = np.mean(np.argmax(arrays["predictions"], 1) == arrays["labels"])
+    assert f"accuracy {accuracy:.4f}," in trained.out
+    assert quick_tpuloop("export", f"--workdir={workdir}").status == 0
+    exported = [weight.numpy() for weight in tf.saved_model.load(str(workdir / "export")).variables]
+    (prefix,) = (path.with_suffix("") for path in workdir.glob("checkpoints/step-*/**/*.index"))
+    checkpoint = tf.train.load_checkpoint(str(prefix))
+    for index, weight in enumerate(exported):
+        average = checkpoint.get_tensor(f"loop/weight_averages/values/{index}/.ATTRIBUTES/VARIABLE_VALUE")
+        np.testing.assert_array_equal(weight, average)
+    kernel = checkpoint.get_tensor("loop/model/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+    assert not np.array_equal(kernel, exported[0])

@@ -233,6 +233,7 @@ def make_loop(
         loop="host" if recipe.eager else "graph",
         clip_norm=recipe.clip_norm,
         accumulate_steps=recipe.accumulate_steps,
+        ema_decay=recipe.ema_decay,
         save_every=recipe.save_every,
         keep=recipe.keep,
     )

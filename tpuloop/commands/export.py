@@ -53,7 +53,8 @@ def _save(run_: restored.RestoredRun, output: str) -> None:
         if tf.io.gfile.exists(unfinished):
             tf.io.gfile.rmtree(unfinished)
         # Without the optimizer: what serves needs no training state.
-        model.save(unfinished, include_optimizer=False, save_format="tf")
+        with run_.loop.averaged_weights():
+            model.save(unfinished, include_optimizer=False, save_format="tf")
         if unfinished != output:
             tf.io.gfile.rename(unfinished, output)
     except (OSError, tf.errors.OpError) as error:

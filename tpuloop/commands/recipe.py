@@ -46,6 +46,7 @@ class Recipe:
       accumulate_steps: parts each replica's batch is split into.
       init_from: weights that a new run starts from: a file or folder of published ones, or another run; None for the
         model's own initial values. A run that continues does not look at it.
+      ema_decay: decay of a moving average of the weights, which is what is evaluated and exported then; or None.
       eager: run step by step from Python, for debugging.
 
     Raises:
@@ -67,6 +68,7 @@ class Recipe:
     clip_norm: Optional[float] = None
     accumulate_steps: int = 1
     init_from: Optional[str] = None
+    ema_decay: Optional[float] = None
     eager: bool = False
 
     def __post_init__(self):
@@ -88,6 +90,8 @@ class Recipe:
             raise UsageError(f"clip_norm must be a positive number or None; it is {self.clip_norm!r}")
         if self.init_from is not None and not (isinstance(self.init_from, str) and self.init_from):
             raise UsageError(f"init_from must be a path or None; it is {self.init_from!r}")
+        if self.ema_decay is not None and not (is_number(self.ema_decay) and 0 < self.ema_decay < 1):
+            raise UsageError(f"ema_decay must be a number above 0 and below 1, or None; it is {self.ema_decay!r}")
         for name in ("model", "data", "optimizer"):
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not isinstance(value.get("name"), str) or not value["name"]:

@@ -41,6 +41,7 @@ class GlobalStep:
       masked: the data gives pairs `(batch, mask)`; rows with mask 0 are left out of every Mean.
       split: batches come whole, and are split over the replicas here.
       jit_compile: compile the replica's step by XLA while it is traced.
+      after: called when the replica's step is over, in replica context, with the steps done.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class GlobalStep:
         masked: bool = False,
         split: bool = False,
         jit_compile: bool = False,
+        after: Optional[Callable[[tf.Tensor], None]] = None,
     ):
         self._strategy = strategy
         self._on_each = compiled_by_xla(self._on_replica) if jit_compile else self._on_replica
@@ -59,6 +61,7 @@ class GlobalStep:
         self._seed = seed
         self._masked = masked
         self._split = split
+        self._after = after
         # Known once the step was traced: the names of what is summed, in the order of the sums; the names of outputs
         # that are sums of such; how many belong to the first output.
         self.names: List[str] = []
@@ -77,6 +80,8 @@ class GlobalStep:
         batch, mask = batch if self._masked else (batch, None)
         with step_seed(StepSeed.of(self._seed, step, replica)), _example_mask(mask), converting_for_keras():
             means = as_means(self._replica_step(batch))
+        if self._after is not None:
+            self._after(step + 1)
         if mask is not None:
             means = {name: mean.masked(mask) for name, mean in means.items()}
         self.watched = len(parts_of(next(iter(means.values()))))
