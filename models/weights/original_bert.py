@@ -21,5 +21,5 @@ LAYOUT = Layout(
     title="original BERT",
     sign=r"bert/embeddings/word_embeddings",
     sources=by_name(_translate),
-    ignored=r"global_step|.*/(adam_m|adam_v)|signal_early_stopping/.*|(beta1|beta2)_power",
+    ignored=r".*/(adam_m|adam_v)|signal_early_stopping/.*|(beta1|beta2)_power",
 )

@@ -9,4 +9,4 @@ def _translate(name: str) -> Tuple[str, Callable[..., Any]]:
     return name, as_it_is
 
 
-LAYOUT = Layout(title="the model's own names", sign=r".*", sources=by_name(_translate), ignored=r"global_step")
+LAYOUT = Layout(title="the model's own names", sign=r".*", sources=by_name(_translate))

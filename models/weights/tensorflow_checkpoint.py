@@ -16,7 +16,7 @@ _DAMAGED = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 
 
 class TensorFlowCheckpoint(Values):
-    """The variables of a checkpoint by their names; of one by object, the weights only.
+    """The variables of a checkpoint by their names; of one by object, the weights only. Counters are left out.
 
     Args:
       prefix: its path without `.index`; also one of an object store that TensorFlow knows, such as `gs://`.
@@ -33,13 +33,13 @@ class TensorFlowCheckpoint(Values):
         self._keys: Dict[str, str] = {}
         try:
             self._reader = tf.train.load_checkpoint(prefix)
-            shapes = self._reader.get_variable_to_shape_map()
+            shapes, dtypes = self._reader.get_variable_to_shape_map(), self._reader.get_variable_to_dtype_map()
             if names is None:
                 names = self._names_in_graph() if _GRAPH in shapes else {key: key for key in shapes}
         except _DAMAGED as error:
             raise ValueError(f"{prefix} cannot be read as a TensorFlow checkpoint: {one_line(error)}") from error
         for key, name in names.items():
-            if not _NO_WEIGHTS.isdisjoint(key.split("/")) or ".OPTIMIZER_SLOT" in key:
+            if not _NO_WEIGHTS.isdisjoint(key.split("/")) or ".OPTIMIZER_SLOT" in key or not dtypes[key].is_floating:
                 continue
             if not name:
                 raise ValueError(f"{prefix} does not say what {key} is called: save the model's weights as .h5 instead")

@@ -38,5 +38,5 @@ def test_resnet_50_of_keras_applications_computes_the_same_here(tmp_path):
     assert np.std(expected) > 0.1
     np.testing.assert_allclose(ours(images), expected, atol=1e-4, rtol=1e-4)
 
-    with pytest.raises(ValueError, match="build the model with stride_in='1x1'"):
+    with tf.Graph().as_default(), pytest.raises(ValueError, match="build the model with stride_in='1x1'"):
         assign(resnet(input_shape=(64, 64, 3), num_classes=7, depth=50), find(str(tmp_path / "resnet50.h5")).open())
