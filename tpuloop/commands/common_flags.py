@@ -1,6 +1,7 @@
 """The flags that commands share, and the recipe they make. No TensorFlow here: `--help` must be quick."""
 
 import contextlib
+import importlib
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
@@ -40,7 +41,8 @@ def define_recipe_flags(*, with_config: bool = True) -> None:
         flags.DEFINE_multi_string(
             _FIELD, [], "Sets any field of the recipe, such as --config.optimizer.learning_rate=0.01."
         )
-    flags.DEFINE_string("model", None, "Model: a name of the registry, or module:function of your own.")
+    names = ", ".join(importlib.import_module("tpuloop.models").REGISTRY)
+    flags.DEFINE_string("model", None, f"Model: {names}, or module:function of your own.")
     flags.DEFINE_string("data", None, "Data: the name of a data set, or module:function of your own.")
     flags.DEFINE_enum("on_bad_record", None, ["fail", "skip"], "What to do with records that cannot be used.")
     flags.DEFINE_integer("steps", None, "Step to reach.")

@@ -109,7 +109,9 @@ def test_hdf5_that_is_damaged_or_not_of_keras_is_not_read(tmp_path):
 def test_a_checkpoint_of_tensorflow_1_has_its_names(write_saver):
     halves = {"half": np.float16([0.5])}
     counter = {"global_step": np.int64(7)}
-    values = opened(write_saver({**ARRAYS, **halves, **counter, "brain": ARRAYS["x/bias"].astype(tf.bfloat16.as_numpy_dtype)}))
+    values = opened(
+        write_saver({**ARRAYS, **halves, **counter, "brain": ARRAYS["x/bias"].astype(tf.bfloat16.as_numpy_dtype)})
+    )
     assert values.shapes == {"x/kernel": (2, 3), "x/bias": (2,), "half": (1,), "brain": (2,)}
     for name, array in {**ARRAYS, **halves, "brain": ARRAYS["x/bias"]}.items():
         assert values.read(name).dtype == np.float32

@@ -1,0 +1,237 @@
+"""The recipes that ship: what they say, that they build, and a few real steps of each at a small size."""
+
+import ast
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tpuloop import models
+from tpuloop.commands import assemble
+from tpuloop.commands.config_file import load_config
+from tpuloop.commands.recipe import make_recipe
+from tpuloop.data.sets.registry import DATA_SETS
+from tpuloop.optimizers import OPTIMIZERS
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "configs")
+NAMES = sorted(file[:-3] for file in os.listdir(FOLDER) if file.endswith(".py") and not file.startswith("_"))
+VARIANTS = {
+    "resnet50_imagenet": ["sgd", "lars"],
+    "bert_base_pretrain": ["adamw-128", "adamw-512", "lamb-128", "lamb-512"],
+}
+ALL = NAMES + [f"{name}:{variant}" for name, variants in VARIANTS.items() for variant in variants]
+
+
+def small_run(name, runtime, tmp_path, **fields):
+    """Two real steps and an evaluation of a recipe, with some fields changed."""
+    short = {"steps": 2, "global_batch": 2, "eval_every": None, "save_every": None, "mixed_precision": "float32"}
+    schedule = {"optimizer": {"schedule": {**load_config(name)["optimizer"]["schedule"], "warmup_steps": 1}}}
+    recipe = make_recipe(load_config(name), short, schedule, fields)
+    assemble.prepare(recipe)
+    data = assemble.load_data(recipe)
+    network = assemble.build_model(recipe, data, runtime)
+    assemble.check_fits(data.train, network, what="the training data")
+    loop = assemble.make_loop(recipe, network, runtime, workdir=str(tmp_path / "run"))
+    before = [weight.numpy() for weight in network.model.trainable_weights]
+    history = loop.fit(data.train, steps=2, batch_size=2).history
+    assert np.isfinite(history["loss"]).all()
+    changed = [np.any(old != new.numpy()) for old, new in zip(before, network.model.trainable_weights)]
+    return network.model, history, changed
+
+
+def test_there_is_a_recipe_for_each_purpose():
+    assert NAMES == [
+        "bert_base_finetune",
+        "bert_base_pretrain",
+        "bert_tiny_docstrings",
+        "bert_tiny_pydoc",
+        "mlp_digits",
+        "resnet18_digits",
+        "resnet50_imagenet",
+    ]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_recipe_names_what_there_is(name):
+    recipe = make_recipe(load_config(name))
+    assert recipe.model["name"] in models.REGISTRY
+    assert recipe.data["name"] in DATA_SETS
+    assert recipe.optimizer["name"] in OPTIMIZERS
+    json.dumps(recipe.to_json())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_first_lines_say_what_it_is_for_and_what_it_reaches(name):
+    with open(os.path.join(FOLDER, f"{name}.py")) as file:
+        text = ast.get_docstring(ast.parse(file.read()))
+    assert any(hardware in text.splitlines()[0] for hardware in ("any machine", "TPU"))
+    assert "accuracy" in text or "loss" in text
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS))
+def test_a_variant_that_is_none_is_named(name):
+    with pytest.raises(Exception, match="not 'other'"):
+        load_config(f"{name}:other")
+
+
+def test_the_imagenet_recipe_is_90_epochs_with_the_usual_rate():
+    recipe = make_recipe(load_config("resnet50_imagenet"))
+    assert recipe.steps == 112_603  # 90 x 1,281,167 / 1024
+    assert recipe.schedule.warmup_steps == 6256  # 5 epochs
+    assert recipe.optimizer["learning_rate"] * recipe.global_batch / recipe.optimizer["rate_per_batch"] == 0.4
+
+
+def test_the_two_phases_of_pretraining_add_up():
+    for optimizer, steps in (("adamw", 1_000_000), ("lamb", 125_000)):
+        assert sum(make_recipe(load_config(f"bert_base_pretrain:{optimizer}-{n}")).steps for n in (128, 512)) == steps
+
+
+@pytest.fixture
+def imagenet(tmp_path):
+    """Four noisy pictures in two files of ImageNet's classic layout."""
+    folder = tmp_path / "imagenet"
+    folder.mkdir()
+    for split in ("train", "validation"):
+        with tf.io.TFRecordWriter(str(folder / f"{split}-00000-of-00001")) as writer:
+            for number in range(4):
+                pixels = np.random.default_rng(number).integers(0, 256, [40, 50, 3]).astype(np.uint8)
+                features = {
+                    "image/encoded": tf.train.Feature(
+                        bytes_list=tf.train.BytesList(value=[tf.io.encode_jpeg(pixels).numpy()])
+                    ),
+                    "image/class/label": tf.train.Feature(int64_list=tf.train.Int64List(value=[number + 1])),
+                }
+                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    return str(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", VARIANTS["resnet50_imagenet"])
+def test_resnet50_on_pictures(runtimes, tmp_path, imagenet, variant):
+    model, history, changed = small_run(
+        f"resnet50_imagenet:{variant}",
+        runtimes(1),
+        tmp_path,
+        data={"path": imagenet, "size": 32, "dtype": "float32", "num_classes": 4},
+        eager=True,  # Tracing takes longer than two steps; that it compiles is tested below.
+    )
+    assert model.count_params() > 23_000_000
+    # The first step of a warm-up changes nothing, the second what is not behind a last gamma of 0.
+    assert changed[-1] and sum(changed) > 10
+
+
+@pytest.fixture
+def wiki(tmp_path):
+    """Four examples in the format of BERT's release."""
+    path = tmp_path / "wiki.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for number in range(4):
+            draw = np.random.default_rng(number)
+            integers = {
+                "input_ids": draw.integers(5, 99, 16),
+                "input_mask": np.ones(16, int),
+                "segment_ids": np.repeat([0, 1], 8),
+                "masked_lm_positions": [1, 5, 0],
+                "masked_lm_ids": [7, 8, 0],
+                "next_sentence_labels": [number % 2],
+            }
+            features = {
+                name: tf.train.Feature(int64_list=tf.train.Int64List(value=values)) for name, values in integers.items()
+            }
+            weights = tf.train.Feature(float_list=tf.train.FloatList(value=[1, 1, 0]))
+            features["masked_lm_weights"] = weights
+            writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+    return str(path)
+
+
+SMALL_BERT = {"layers": 2, "width": 32, "heads": 4}
+
+
+@pytest.mark.parametrize("variant", ["adamw-128", "lamb-512"])
+def test_bert_pretraining(runtimes, tmp_path, wiki, variant):
+    _, history, changed = small_run(
+        f"bert_base_pretrain:{variant}",
+        runtimes(1),
+        tmp_path,
+        model=SMALL_BERT,
+        data={"path": wiki, "vocab_size": 100},
+    )
+    assert all(changed)
+    assert history["loss"][0] == pytest.approx(history["masked_lm_loss"][0] + history["next_sentence_loss"][0])
+    assert history["masked_lm_loss"][0] == pytest.approx(np.log(100), rel=0.05)
+    assert history["next_sentence_loss"][0] == pytest.approx(np.log(2), rel=0.2)
+
+
+def test_bert_fine_tuning(runtimes, tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]) + "\n")
+    lines = [{"text": text, "label": text} for text in ("good", "bad") for _ in range(20)]
+    lines = [{**line, "text": line["text"] + " good" * number} for number, line in enumerate(lines)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, history, changed = small_run(
+        "bert_base_finetune",
+        runtimes(1),
+        tmp_path,
+        model=SMALL_BERT,
+        data={"path": str(tmp_path / "train.jsonl"), "vocab": str(tmp_path / "vocab.txt"), "sequence_length": 16},
+    )
+    assert history["loss"][0] == pytest.approx(np.log(2), rel=0.2)
+    assert all(changed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bert_tiny_pydoc", "bert_tiny_docstrings", "resnet18_digits"])
+def test_a_recipe_for_laptops(runtimes, tmp_path, name):
+    _, history, changed = small_run(name, runtimes(2), tmp_path)
+    assert sum(changed) > len(changed) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(models.REGISTRY))
+def test_every_name_of_the_registry_trains(runtimes, tmp_path, name):
+    is_bert = name.startswith("bert")
+    data = {"name": "pydoc", "sequence_length": 16, "vocab_size": 500} if is_bert else {"name": "digits"}
+    small = {"width": 16, "heads": 2} if is_bert else {"stem": "small"} if name.startswith("resnet") else {}
+    recipe = make_recipe({"model": {"name": name, **small}, "data": data, "eager": True})
+    sets = assemble.load_data(recipe)
+    network = assemble.build_model(recipe, sets, runtimes(1))
+    loop = assemble.make_loop(recipe, network, runtimes(1), workdir=None)
+    history = loop.fit(sets.train, steps=1, batch_size=2).history
+    assert np.isfinite(history["loss"]).all()
+
+
+# 53 convolutions and a dense layer; 12 layers of six dense products and two of attention, and four of the heads. Each
+# forward, and in the gradients of both its factors. (That of the picture is there too, which XLA drops later.)
+RESNET50 = {" convolution(": 3 * 53, " dot(": 3}
+BERT_BASE = {" convolution(": 0, " dot(": 3 * (12 * 8 + 4)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name, products", [("resnet50_imagenet", RESNET50), ("bert_base_pretrain", BERT_BASE)])
+def test_the_large_ones_become_one_xla_program_at_their_full_size(name, products):
+    arguments = {
+        "resnet50_imagenet": {"input_shape": (224, 224, 3), "num_classes": 1000},
+        "bert_base_pretrain": {
+            "vocab_size": 30522,
+            "sequence_length": 128,
+            "max_predictions": 20,
+            "task": "pretraining",
+        },
+    }[name]
+    recipe = make_recipe(load_config(name))
+    assemble.prepare(recipe)
+    given = {key: value for key, value in recipe.model.items() if key != "name"}
+    model = models.REGISTRY[recipe.model["name"]].builder()(**given, **arguments)
+
+    @tf.function(jit_compile=True)
+    def gradients(x):
+        with tf.GradientTape() as tape:
+            outputs = tf.nest.flatten(model(x, training=True))
+            loss = tf.add_n([tf.reduce_sum(tf.nn.log_softmax(output)[..., 0]) for output in outputs])
+        return tape.gradient(loss, model.trainable_variables)
+
+    x = tf.nest.map_structure(lambda part: tf.zeros([8, *part.shape[1:]], part.dtype), model.input)
+    hlo = gradients.experimental_get_compiler_ir(x)(stage="hlo")
+    assert {product: hlo.count(product) for product in products} == products
+    assert "bf16[8," in hlo and "f64[" not in hlo
