@@ -25,7 +25,7 @@ def named_weight(name, shape):
     else:
         values *= 0.2
     if name.endswith(("bn2.weight", "bn3.weight")):
-        # The last of a block. What a deep network adds up is kept small, or rounding alone moves gradients by a percent.
+        # The last of a block. What a deep network adds up is kept small, or rounding moves gradients by a percent.
         values *= 0.4
     return values.astype(np.float32)
 
