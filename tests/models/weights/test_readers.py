@@ -40,6 +40,13 @@ def test_several_files_are_one(tmp_path):
         opened(tmp_path)
 
 
+def test_a_type_that_numpy_lacks_is_named(tmp_path):
+    header = b'{"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}'
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ValueError, match="a is F8_E4M3: save it as float32 or bfloat16"):
+        opened(tmp_path).read("a")
+
+
 @pytest.mark.parametrize("kept", [0, 5, 60, -1])
 def test_safetensors_that_were_cut_off_are_not_read(tmp_path, kept):
     path = tmp_path / "a.safetensors"
@@ -109,7 +116,9 @@ def test_hdf5_that_is_damaged_or_not_of_keras_is_not_read(tmp_path):
 def test_a_checkpoint_of_tensorflow_1_has_its_names(write_saver):
     halves = {"half": np.float16([0.5])}
     counter = {"global_step": np.int64(7)}
-    values = opened(write_saver({**ARRAYS, **halves, **counter, "brain": ARRAYS["x/bias"].astype(tf.bfloat16.as_numpy_dtype)}))
+    values = opened(
+        write_saver({**ARRAYS, **halves, **counter, "brain": ARRAYS["x/bias"].astype(tf.bfloat16.as_numpy_dtype)})
+    )
     assert values.shapes == {"x/kernel": (2, 3), "x/bias": (2,), "half": (1,), "brain": (2,)}
     for name, array in {**ARRAYS, **halves, "brain": ARRAYS["x/bias"]}.items():
         assert values.read(name).dtype == np.float32
