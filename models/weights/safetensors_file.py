@@ -71,10 +71,9 @@ class SafetensorsFiles(Values):
             return _read_bfloat16(self._paths[name], name)
         try:
             return as_float32(file.get_tensor(name))
-        except (KeyError, TypeError, AttributeError) as error:  # A type that NumPy lacks.
-            raise ValueError(
-                f"{self._paths[name]}: {name} has a type that cannot be read: {one_line(error)}"
-            ) from error
+        except (KeyError, TypeError, AttributeError) as error:  # As the library fails at a type that NumPy lacks.
+            kind = file.get_slice(name).get_dtype()
+            raise ValueError(f"{self._paths[name]}: {name} is {kind}: save it as float32 or bfloat16") from error
 
 
 def _read_bfloat16(path: str, name: str) -> np.ndarray:

@@ -1,9 +1,9 @@
 """ResNet as torchvision names it: `torchvision.models.resnet50().state_dict()`."""
 
 import re
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, Optional, Tuple
 
-from .layout import Layout, as_it_is, by_name, convolution, transposed
+from .layout import Layout, Source, as_it_is, by_name, convolution, transposed
 
 _KINDS = {"conv": "conv", "bn": "norm"}
 _OF_NORM = {"weight": "gamma", "bias": "beta", "running_mean": "moving_mean", "running_var": "moving_variance"}
@@ -35,9 +35,21 @@ def _layer(path: str) -> Optional[str]:
     return None
 
 
+def _sources(names: Collection[str], model: Any) -> Dict[str, Source]:
+    layers = {layer.name: layer for layer in model.layers}
+    first = layers.get("stage2_block1_conv1")
+    # All shapes would agree. In a block of two the first convolution is a 3x3, and has the stride anyway.
+    if first is not None and tuple(first.kernel_size) == (1, 1) and tuple(first.strides) != (1, 1):
+        raise ValueError(
+            "its blocks have the stride in the 3x3 convolution, and the model's in the first: "
+            "build the model with stride_in='3x3' (--config.model.stride_in=3x3)"
+        )
+    return by_name(_translate)(names, model)
+
+
 LAYOUT = Layout(
     title="torchvision ResNet",
     sign=r"layer1\.0\.conv1\.weight",
-    sources=by_name(_translate),
+    sources=_sources,
     ignored=r".*\.num_batches_tracked",
 )

@@ -8,9 +8,11 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tpuloop.models.mlp import mlp
 
 import tpuloop as package
+from tpuloop.checkpoint.store import CheckpointStore
 
 # A step of this size changes no float32, so that a run ends with the weights that it started from.
 STANDING_STILL = ("train", "--steps=1", "--eager", "--optimizer=sgd", "--learning_rate=1e-30")
@@ -92,6 +94,25 @@ def test_another_run_by_its_workdir_its_checkpoints_and_one_of_them(small_run):
         "4 of 6 variables from P (step 3 of a run); new: logits/bias, logits/kernel (the file's logits are for 10 "
         "classes); not used: logits/bias, logits/kernel"
     }
+
+
+def test_the_weights_of_a_run_are_taken_and_not_an_average_that_it_keeps_of_them(tmp_path):
+    loop = tf.Module()
+    loop.model = digits_model()
+    loop.average = [tf.Variable(variable + 1, name=variable.name[:-2]) for variable in loop.model.variables]
+    CheckpointStore(directory=str(tmp_path / "checkpoints"), objects={"loop": loop}).save(4, {})
+    assert_weights(tmp_path, by_name(loop.model))
+
+
+def test_a_run_whose_commit_file_is_older_than_the_names_in_it_tells_them_otherwise(small_run, tmp_path):
+    shutil.copytree(small_run, tmp_path / "older")
+    (commit,) = (tmp_path / "older").glob("checkpoints/step-*/COMMIT.json")
+    record = json.loads(commit.read_text())
+    del record["variables"]
+    commit.write_text(json.dumps(record))
+    expected = digits_model()
+    package.init_from(expected, str(small_run))
+    assert_weights(tmp_path / "older", by_name(expected))
 
 
 def test_a_run_before_its_first_checkpoint_or_with_a_damaged_one_is_refused(small_run, tmp_path):

@@ -8,6 +8,7 @@ from tpuloop.models.weights.recognise import recognise
 
 
 def sources(layout, names, model=None):
+    model = model or tf.keras.Sequential()
     return {ours: source.names for ours, source in layout.LAYOUT.sources(names, model).items()}
 
 
@@ -43,7 +44,7 @@ def test_the_counters_of_torchvision_are_no_weights():
 
 def test_kernels_of_pytorch_compute_the_same_in_our_order():
     random = np.random.RandomState(0)
-    found = torchvision_resnet.LAYOUT.sources(["conv1.weight", "fc.weight"], None)
+    found = torchvision_resnet.LAYOUT.sources(["conv1.weight", "fc.weight"], tf.keras.Sequential())
     kernel = random.normal(size=[4, 3, 2, 5]).astype(np.float32)  # out, in, height, width
     image = random.normal(size=[1, 2, 5, 3]).astype(np.float32)
     expected = np.einsum("oihw,bhwi->bo", kernel, image)
@@ -146,8 +147,8 @@ def test_the_original_release_has_our_names_and_heads_of_its_own():
     assert not original_bert.LAYOUT.ignores("bert/pooler/dense/kernel")
 
 
-def resnet_like(first_stride, epsilon):
-    convolution = tf.keras.layers.Conv2D(1, 1, strides=first_stride, name="stage2_block1_conv1")
+def resnet_like(first_stride, epsilon=1e-5, kernel=1):
+    convolution = tf.keras.layers.Conv2D(1, kernel, strides=first_stride, padding="same", name="stage2_block1_conv1")
     norm = tf.keras.layers.BatchNormalization(epsilon=epsilon, name="stage2_block1_norm1")
     model = tf.keras.Sequential([convolution, norm])
     model.build([None, 2, 2, 1])
@@ -193,6 +194,14 @@ def test_keras_applications_do_not_go_into_a_model_of_another_variant():
         keras_applications_resnet.LAYOUT.sources(names, resnet_like(1, 1e-5))
     with pytest.raises(ValueError, match="it is a ResNet V2"):
         keras_applications_resnet.LAYOUT.sources([*names, "conv2_block1_preact_bn/gamma"], resnet_like(2, 1e-5))
+
+
+def test_torchvision_does_not_go_into_a_model_of_the_other_variant():
+    names = ["layer2.0.conv1.weight"]
+    with pytest.raises(ValueError, match="build the model with stride_in='3x3'"):
+        torchvision_resnet.LAYOUT.sources(names, resnet_like(2))
+    for fitting in (resnet_like(1), resnet_like(2, kernel=3)):
+        assert torchvision_resnet.LAYOUT.sources(names, fitting)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,13 @@ def test_several_files_are_one(tmp_path):
         opened(tmp_path)
 
 
+def test_a_type_that_numpy_lacks_is_named(tmp_path):
+    header = b'{"a":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}}'
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ValueError, match="a is F8_E4M3: save it as float32 or bfloat16"):
+        opened(tmp_path).read("a")
+
+
 @pytest.mark.parametrize("kept", [0, 5, 60, -1])
 def test_safetensors_that_were_cut_off_are_not_read(tmp_path, kept):
     path = tmp_path / "a.safetensors"
