@@ -667,8 +667,9 @@ def _check_built_in_scope(layers: Iterable[tf.keras.layers.Layer], runtime: Runt
     if runtime.replicas == 1:
         return
     for layer in layers:
-        # Each layer's own: a Sequential model that is not built yet refuses to name those of its layers.
-        for variable in (*layer._trainable_weights, *layer._non_trainable_weights):
+        # A Sequential model that is not built yet refuses to name the variables of its layers.
+        own = (*layer._trainable_weights, *layer._non_trainable_weights)
+        for variable in layer.variables if layer.built else own:
             if not runtime.strategy.extended.variable_created_in_scope(variable):
                 raise UsageError(
                     f"the variable {variable.name!r} of {layer.name!r} was made outside the scope of the "

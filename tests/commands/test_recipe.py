@@ -76,6 +76,7 @@ def test_layers_are_left_as_they_are():
         ({"init_from": 3}, "init_from must be a path or None; it is 3"),
         ({"clip_norm": 0}, "clip_norm must be a positive number or None; it is 0"),
         ({"clip_norm": float("inf")}, "clip_norm must be a positive number or None; it is inf"),
+        ({"ema_decay": 1.0}, "ema_decay must be a number above 0 and below 1, or None; it is 1.0"),
         ({"mixed_precision": "fp16"}, "mixed_precision 'fp16' is unknown"),
         ({"model": "mlp"}, "model must be a mapping with a name, such as {'name': ...}; it is 'mlp'"),
         ({"data": {"name": ""}}, "data must be a mapping with a name"),
