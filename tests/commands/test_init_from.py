@@ -13,6 +13,7 @@ from tpuloop.models.mlp import mlp
 
 import tpuloop as package
 from tpuloop.checkpoint.store import CheckpointStore
+from tpuloop.commands import init_from
 
 # A step of this size changes no float32, so that a run ends with the weights that it started from.
 STANDING_STILL = ("train", "--steps=1", "--eager", "--optimizer=sgd", "--learning_rate=1e-30")
@@ -157,6 +158,17 @@ def test_what_cannot_be_used_is_one_line(quick_tpuloop, wrong, path, message):
     assert result.status == 2
     assert [line for line in result.err.splitlines() if line.startswith(f"tpuloop train: error: {message}")]
     assert "Traceback" not in result.err and not (wrong / "run").exists()
+
+
+def test_a_folder_that_may_not_be_read_is_one_line(wrong, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("os.listdir", refuse)  # root may read any.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    with pytest.raises(package.UsageError, match="init_from: .*empty cannot be read: Permission denied"):
+        init_from.check_path(str(wrong / "empty"))
+    assert not init_from.looks_new(str(wrong))
 
 
 def test_a_path_without_anything_is_refused_before_tensorflow_is_loaded(wrong):

@@ -62,9 +62,15 @@ def check_path(path: str) -> None:
 
 
 def looks_new(workdir: str) -> bool:
-    """Whether a local workdir has no checkpoints, found out without TensorFlow; no where that would need it."""
-    checkpoints = os.path.join(workdir, "checkpoints")
-    return not is_remote(workdir) and not (os.path.isdir(checkpoints) and os.listdir(checkpoints))
+    """Whether a local workdir has no checkpoints, found out without TensorFlow; no where it cannot be."""
+    if is_remote(workdir):
+        return False
+    try:
+        return not os.listdir(os.path.join(workdir, "checkpoints"))
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False  # What is wrong with the workdir is said later.
 
 
 class _Saved(NamedTuple):
@@ -117,7 +123,7 @@ def _saved_by_run(path: str) -> Optional[_Saved]:
 
 
 def _looks_like_run(path: str) -> bool:
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) or not os.access(path, os.R_OK):
         return False
     names = [os.path.basename(path.rstrip("/")), *os.listdir(path)]
     return any(name == "checkpoints" or name.startswith("step-") for name in names)
