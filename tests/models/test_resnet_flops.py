@@ -14,7 +14,7 @@ DIGITS = {"input_shape": (8, 8, 1), "num_classes": 10, "depth": 18, "stem": "sma
 def test_a_small_network_by_hand():
     multiply_adds = 64 * 9 * 1 * 64  # 8 x 8 positions, the stem
     multiply_adds += 4 * 64 * 9 * 64 * 64  # two blocks
-    # 4 x 4: from 64 to 128 channels, three of 128 to 128, and the shortcut; then 2 x 2 and 1 x 1 with twice the channels.
+    # 4 x 4: from 64 to 128 channels, three of 128 to 128, and the shortcut; then 2 x 2 and 1 x 1 likewise.
     multiply_adds += 16 * (9 * 64 * 128 + 3 * 9 * 128 * 128 + 64 * 128)
     multiply_adds += 4 * (9 * 128 * 256 + 3 * 9 * 256 * 256 + 128 * 256)
     multiply_adds += 1 * (9 * 256 * 512 + 3 * 9 * 512 * 512 + 256 * 512)
@@ -39,9 +39,8 @@ def test_multiply_adds_of_imagenet_sizes_are_those_torchvision_publishes(depth, 
     assert round(flops / 2e9, 3) == giga
 
 
-def test_strides_in_the_1x1_save_an_eighteenth_of_a_resnet_50():
-    # Three blocks with a first 1x1 at twice the size each way, and a 3x3 at the same: 3 quarters of the 1x1, and of the 3x3
-    # none, are saved in each stage. 56 x 56 x 256 x 128 x 3/4 and so on are all equal.
+def test_strides_in_the_1x1_save_three_quarters_of_three_convolutions():
+    # Those of 56 x 56 x 256 x 128, 28 x 28 x 512 x 256 and 14 x 14 x 1024 x 512 multiply-adds, which are equal.
     later = resnet_forward_flops(input_shape=(224, 224, 3), num_classes=1000)
     first = resnet_forward_flops(input_shape=(224, 224, 3), num_classes=1000, stride_in="1x1")
     assert later - first == 3 * 2 * (56 * 56 - 28 * 28) * 256 * 128
