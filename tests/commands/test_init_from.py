@@ -131,7 +131,7 @@ def test_a_run_before_its_first_checkpoint_or_with_a_damaged_one_is_refused(smal
 def wrong(tmp_path):
     """A folder of what cannot be used."""
     (tmp_path / "empty").mkdir()
-    for name in ("cut.safetensors", "cut.h5", "cut.index", "notes.txt", "weights.pth"):
+    for name in ("cut.safetensors", "cut.index", "notes.txt", "weights.pth"):
         (tmp_path / name).write_text("hello")
     return tmp_path
 
@@ -147,7 +147,6 @@ def wrong(tmp_path):
         ("notes.txt", "init_from: notes.txt is no file of weights that is known here: give a"),
         ("weights.pth", "init_from: weights.pth is a pickled file of PyTorch: save it as safetensors first"),
         ("cut.safetensors", "init_from: cut.safetensors cannot be read as safetensors: "),
-        ("cut.h5", "init_from: cut.h5 cannot be read as HDF5: "),
         ("cut", "init_from: cut cannot be read as a TensorFlow checkpoint: "),
         ("gs://bucket/a.h5", "init_from: gs://bucket/a.h5 can only be read from a local disk: copy it here first"),
         ("gs:/bucket/a", "gs:/bucket/a is no path of an object store"),
