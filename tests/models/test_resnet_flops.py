@@ -52,16 +52,13 @@ def test_space_to_depth_counts_as_what_it_computes():
     assert resnet_step_flops(**arguments, stem="space_to_depth") == resnet_step_flops(**arguments)
 
 
-def counted(arguments, *, step):
-    """Convolutions and matrix products in our graph, as TensorFlow's profiler counts them for one example."""
+def counted(arguments):
+    """Convolutions and matrix products in our forward graph, as TensorFlow's profiler counts them for one example."""
     with tf.Graph().as_default() as graph:
         model = resnet(**arguments)
-        images = tf.compat.v1.placeholder(tf.float32, [1, *arguments["input_shape"]])
-        outputs = model(images, training=step)
-        if step:
-            tf.gradients(outputs, model.trainable_variables)
+        model(tf.compat.v1.placeholder(tf.float32, [1, *arguments["input_shape"]]), training=False)
         options = {**tf.compat.v1.profiler.ProfileOptionBuilder.float_operation(), "output": "none"}
-        options["account_type_regexes"] = ["Conv2D.*", "MatMul"]
+        options["account_type_regexes"] = ["Conv2D", "MatMul"]
         return tf.compat.v1.profiler.profile(graph, cmd="op", options=options).total_float_ops
 
 
@@ -71,12 +68,10 @@ def counted(arguments, *, step):
     [
         DIGITS,
         {"input_shape": (63, 40, 3), "num_classes": 7, "depth": 50},
-        {"input_shape": (64, 64, 3), "num_classes": 7, "depth": 50, "stride_in": "1x1"},
     ],
 )
 def test_tensorflow_counts_the_same_in_our_graph(arguments):
-    assert counted(arguments, step=False) == resnet_forward_flops(**arguments)
-    assert counted(arguments, step=True) == resnet_step_flops(**arguments)
+    assert counted(arguments) == resnet_forward_flops(**arguments)
 
 
 def test_what_makes_no_network_is_named():
