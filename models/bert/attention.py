@@ -5,7 +5,7 @@ from typing import Optional
 
 import tensorflow as tf
 
-from .dropout import dropout
+from .dropout import kept, scale
 
 
 class PaddingBias(tf.keras.layers.Layer):
@@ -47,5 +47,8 @@ def attention(
     # The scale goes to the queries, which are fewer than the scores.
     scores = tf.matmul(split(query * (1 / math.sqrt(width // heads))), split(key), transpose_b=True)
     weights = tf.cast(tf.nn.softmax(tf.cast(scores, tf.float32) + tf.cast(bias, tf.float32)), query.dtype)
-    mixed = tf.matmul(dropout(weights, rate, seed), split(value))
+    if seed is not None and rate:
+        weights = tf.where(kept(tf.shape(weights), length, rate, seed), weights, tf.zeros([], weights.dtype))
+        value = value * scale(rate)  # Of dropout; again the smaller factor.
+    mixed = tf.matmul(weights, split(value))
     return tf.reshape(tf.transpose(mixed, [0, 2, 1, 3]), [-1, width])

@@ -94,8 +94,11 @@ class Block(SeededLayer):
             return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
 
         x = tf.reshape(vectors, [-1, width])  # Matrix products of two dimensions are the fast ones everywhere.
+        query, key, value = (dense(x, f"attention/self/{name}") for name in ("query", "key", "value"))
         mixed = attention(
-            *(dense(x, f"attention/self/{name}") for name in ("query", "key", "value")),
+            query,
+            key,
+            value,
             bias,
             length=length,
             heads=self.heads,

@@ -50,15 +50,16 @@ class BertSettings:
                     f"width must be a multiple of 64 where heads is not given; it is {self.width}: give heads"
                 )
             object.__setattr__(self, "heads", self.width // 64)
-        check_size("heads", self.heads)
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads; width is {self.width}, heads is {self.heads}")
+        heads: Any = self.heads
+        check_size("heads", heads)
+        if self.width % heads:
+            raise ValueError(f"width must be a multiple of heads; width is {self.width}, heads is {heads}")
         if self.feed_forward is None:
             object.__setattr__(self, "feed_forward", 4 * self.width)
         check_size("feed_forward", self.feed_forward)
         for name in ("dropout", "attention_dropout"):
-            rate = getattr(self, name)
-            if not isinstance(rate, numbers.Real) or isinstance(rate, bool) or not 0 <= rate < 1:
+            rate: Any = getattr(self, name)
+            if not isinstance(rate, numbers.Real) or isinstance(rate, bool) or not 0 <= float(rate) < 1:
                 raise ValueError(f"{name} must be a number of at least 0 and below 1; it is {rate!r}")
         check_choice("activation", self.activation, ACTIVATIONS)
         if not isinstance(self.recompute, bool):
