@@ -80,7 +80,8 @@ def bert_race(models: Any, *, name: str, sequences: int, length: int, repeats: i
         "ours": _step(entry.builder()(**shape), x, y),
         "layers of Keras": _step(keras_encoder(**shape, depth=depth, width=width, heads=width // 64), x, y),
     }
-    flops = _module(models, "bert.flops").bert_step_flops(**shape, **entry.preset, task="masked_lm")
+    settings = _module(models, "bert.settings").BertSettings(vocab_size=VOCABULARY, **entry.preset)
+    flops = _module(models, "bert.flops").step_flops(settings, length, max_predictions=predictions)
     return {
         "title": f"{name}, {sequences} sequences of {length} tokens, {predictions} to predict of {VOCABULARY:,}",
         "seconds": _in_turns(steps, repeats=repeats),
