@@ -35,6 +35,11 @@ class Embeddings(SeededLayer):
         super().build(input_shape)
 
     def call(self, inputs, training=None):
+        return self._call(inputs, training)
+
+    # It has no control flow to convert, and looking for some takes most of the time to build a model.
+    @tf.autograph.experimental.do_not_convert
+    def _call(self, inputs, training):
         input_ids, segment_ids = inputs
         length = input_ids.shape[1]
         # A matrix product for the few segments: the gradient of a look-up would be a sum by row.

@@ -60,6 +60,11 @@ class Block(SeededLayer):
             )
 
     def call(self, inputs, training=None):
+        return self._call(inputs, training)
+
+    # It has no control flow to convert, and looking for some takes most of the time to build a model.
+    @tf.autograph.experimental.do_not_convert
+    def _call(self, inputs, training):
         vectors, bias = inputs
         weights = {name: tf.convert_to_tensor(part) for name, part in self._parts.items()}
         if not self.dropout and not self.attention_dropout:

@@ -23,7 +23,10 @@ def batch_of(model, size=2):
     return {name: batch[name] for name in model.input_names}
 
 
-@pytest.mark.parametrize("layers, width, parameters", [(2, 128, 4385920), (12, 768, 109482240), (24, 1024, 335141888)])
+@pytest.mark.parametrize(
+    "layers, width, parameters",
+    [(2, 128, 4385920), (12, 768, 109482240), pytest.param(24, 1024, 335141888, marks=pytest.mark.slow)],
+)
 def test_the_encoder_with_its_pooler_has_the_published_count(layers, width, parameters):
     with tf.Graph().as_default():  # Nothing is allocated.
         model = bert(vocab_size=30522, sequence_length=128, task="pretraining", layers=layers, width=width)

@@ -7,10 +7,10 @@ do), in an environment of their own, apart from TensorFlow's:
     golden-env/bin/python tests/models/bert/golden/make_bert.py
 
 It writes, beside itself:
-  model.safetensors, config.json  BertForPreTraining as `save_pretrained` writes it, with random weights
+  model.safetensors, config.json  BertForPreTraining by `save_pretrained`, with random weights
   heads.npz    weights of a span and of a tagging head over the same encoder: kernels as torch has them, [out, in]
-  golden.npz   inputs, and for each activation ("gelu", exact, and "gelu_tanh") the outputs; of the masked words also the
-               loss (mean over weighted positions) and the gradients of some variables, under Hugging Face's names
+  golden.npz   inputs, and for each activation ("gelu", exact, and "gelu_tanh") the outputs, the loss of masked words
+               (mean over weighted positions) and its gradients for some variables, under Hugging Face's names
 """
 
 import pathlib
