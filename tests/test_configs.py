@@ -149,6 +149,7 @@ def wiki(tmp_path):
 SMALL_BERT = {"layers": 2, "width": 32, "heads": 4}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["adamw-128", "lamb-512"])
 def test_bert_pretraining(runtimes, tmp_path, wiki, variant):
     _, history, changed = small_run(
@@ -164,6 +165,7 @@ def test_bert_pretraining(runtimes, tmp_path, wiki, variant):
     assert history["next_sentence_loss"][0] == pytest.approx(np.log(2), rel=0.2)
 
 
+@pytest.mark.slow
 def test_bert_fine_tuning(runtimes, tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]) + "\n")
     lines = [{"text": text, "label": text} for text in ("good", "bad") for _ in range(20)]
@@ -189,7 +191,9 @@ def test_a_recipe_for_laptops(runtimes, tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(models.REGISTRY))
-def test_every_name_of_the_registry_trains(runtimes, tmp_path, name):
+def test_every_name_of_the_registry_trains(runtimes, request, name):
+    if name not in ("resnet50", "bert_mini") and not request.config.getoption("--long"):
+        pytest.skip("only with --long")
     is_bert = name.startswith("bert")
     data = {"name": "pydoc", "sequence_length": 16, "vocab_size": 500} if is_bert else {"name": "digits"}
     small = {"width": 16, "heads": 2} if is_bert else {"stem": "small"} if name.startswith("resnet") else {}

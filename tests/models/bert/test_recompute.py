@@ -7,13 +7,13 @@ from tpuloop.models.bert import bert
 
 from tpuloop import TrainLoop
 
-SMALL = {"vocab_size": 50, "sequence_length": 8, "layers": 2, "width": 16, "heads": 2, "task": "classification"}
+SMALL = {"vocab_size": 50, "sequence_length": 8, "layers": 1, "width": 16, "heads": 2, "task": "classification"}
 CLASSES = 3
 
 
-def model_of(recompute, **arguments):
+def model_of(recompute):
     tf.keras.utils.set_random_seed(7)
-    model = bert(recompute=recompute, **{**SMALL, "num_classes": CLASSES, **arguments})
+    model = bert(recompute=recompute, num_classes=CLASSES, **SMALL)
     for variable in model.variables:  # Large enough that a wrong mask shows.
         if "kernel" in variable.name:
             variable.assign(variable * 10)
@@ -54,7 +54,7 @@ def test_gradients_in_keras_fit_are_those_without_recomputation():
     assert_same(fitted(True), fitted(False))
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize("replicas", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_gradients_in_the_loop_are_those_without_recomputation(runtimes, replicas):
     def step(recompute):
         with runtimes(replicas).scope():
@@ -72,8 +72,8 @@ def test_gradients_in_the_loop_are_those_without_recomputation(runtimes, replica
     assert_same(step(True), step(False))
 
 
-def graph_of(recompute, **arguments):
-    model = model_of(recompute, **arguments)
+def graph_of(recompute):
+    model = model_of(recompute)
     x, _ = examples()
 
     @tf.function
@@ -90,15 +90,15 @@ def test_it_does_compute_again():
     for recompute in (False, True):
         graph = graph_of(recompute).get_concrete_function().graph
         counts[recompute] = sum(op.type in ("MatMul", "BatchMatMulV2") for op in graph.get_operations())
-    # Two blocks, each of six dense layers and the two products of attention.
-    assert counts[True] - counts[False] == 2 * (6 + 2)
+    # Six dense layers and the two products of attention.
+    assert counts[True] - counts[False] == 6 + 2
 
 
 @pytest.mark.slow
 def test_xla_does_not_merge_both_passes_into_one():
     counts = {}
     for recompute in (False, True):
-        step = tf.function(graph_of(recompute, layers=1).python_function, jit_compile=True)
+        step = tf.function(graph_of(recompute).python_function, jit_compile=True)
         hlo = step.experimental_get_compiler_ir()(stage="optimized_hlo")
         counts[recompute] = hlo.count(" dot(") + hlo.count("custom-call")
     assert counts[True] >= counts[False] + 6 + 1  # The last product is not needed again.
