@@ -5,9 +5,10 @@ Nine tenths of the steps see 128 tokens, the last tenth 512 (arXiv:1810.04805, A
     --config=bert_base_pretrain:adamw-128 --workdir=PHASE1
     --config=bert_base_pretrain:adamw-512 --workdir=PHASE2 --init_from=PHASE1
 
-adamw is the paper's: batch 256, rate 1e-4, 1,000,000 steps. lamb is for large batches: 4096 and 125,000 steps, as its
-paper (arXiv:1904.00962) has for BERT-large; the rate is one to begin a search with. On Wikipedia and books both should
-reach a masked accuracy of about 0.7. Needs pre-training files of the original release's format for each length:
+adamw has the paper's numbers: batch 256, rate 1e-4, 1,000,000 steps; each phase has a warm-up and a decay of its own,
+where the paper has one over both. lamb is for large batches: 4096 and 125,000 steps, as its paper (arXiv:1904.00962)
+has for BERT-large; the rate is one to begin a search with. On Wikipedia and books both should reach a masked accuracy of
+about 0.7. Needs pre-training files of the original release's format for each length:
 --config.data.path=gs://BUCKET/wiki128/*. Neither was run to its end by those who wrote it: no TPU was at hand.
 """
 
@@ -16,7 +17,7 @@ from typing import Any, Dict
 from ml_collections import ConfigDict
 
 _OPTIMIZERS: Dict[str, Dict[str, Any]] = {
-    "adamw": {"name": "adamw", "learning_rate": 1e-4, "weight_decay": 0.01},
+    "adamw": {"name": "adamw", "learning_rate": 1e-4, "weight_decay": 0.01, "epsilon": 1e-6},
     "lamb": {"name": "lamb", "learning_rate": 1.75e-3, "weight_decay": 0.01},
 }
 _STEPS = {"adamw": 1_000_000, "lamb": 125_000}

@@ -83,12 +83,22 @@ def _tagging(logits: tf.Tensor, x: Any, y: tf.Tensor) -> Dict[str, Term]:
     return {"loss": (_crossentropy(classes, logits), weights), "accuracy": (_hits(classes, logits), weights)}
 
 
-def _span(outputs: Any, y: Any) -> Dict[str, Term]:
-    """`y`: "start" and "end", the first and the last token of the answer, [batch] each."""
-    starts, ends = (tf.reshape(y[name], [-1]) for name in ("start", "end"))
-    loss = (_crossentropy(starts, outputs["start"]) + _crossentropy(ends, outputs["end"])) / 2
-    exact = _hits(starts, outputs["start"]) * _hits(ends, outputs["end"])
-    return {"loss": (loss, None), "exact_match": (exact, None)}
+def _span(outputs: Any, x: Any, y: Any) -> Dict[str, Term]:
+    """`y`: "start" and "end", the first and the last token of the answer, [batch] each.
+
+    An answer that lies outside the sequence, or in its padding, was cut off: such examples do not count.
+    """
+    length = outputs["start"].shape[1]
+    labels = {name: tf.reshape(tf.cast(y[name], tf.int32), [-1]) for name in ("start", "end")}
+    places = {name: tf.clip_by_value(label, 0, length - 1) for name, label in labels.items()}
+    kept = [
+        tf.logical_and(places[name] == label, tf.gather(x["input_mask"], places[name], batch_dims=1) != 0)
+        for name, label in labels.items()
+    ]
+    weights = tf.cast(tf.reduce_all(kept, axis=0), tf.float32)
+    loss = tf.add_n([_crossentropy(places[name], outputs[name]) for name in places]) / 2
+    exact = tf.reduce_prod([_hits(places[name], outputs[name]) for name in places], axis=0)
+    return {"loss": (loss, weights), "exact_match": (exact, weights)}
 
 
 def _crossentropy(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
@@ -138,9 +148,9 @@ TASKS: Dict[str, Task] = {
     ),
     # Outputs are "start" and "end", logits of shape [batch, sequence].
     "span": WeightedTask(
-        terms=lambda outputs, x, y: _span(outputs, y),
+        terms=_span,
         minimised=("loss",),
-        features=(),
+        features=("input_mask",),
         labels=True,
         predictions=lambda outputs: {"start": _best(outputs["start"]), "end": _best(outputs["end"])},
     ),

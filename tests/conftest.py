@@ -19,7 +19,9 @@ MOST_REPLICAS = 8
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--long", action="store_true", help="more kills of runs on data of every kind, hosts for every kind, every model"
+        "--long",
+        action="store_true",
+        help="more kills of runs on data of every kind, hosts for every kind, every model",
     )
 
 

@@ -10,8 +10,8 @@ from tpuloop.engine.mean import Mean, SumOfMeans
 from tpuloop.loop import LossAndMeans, TrainLoop
 
 
-class WeightedTask(Protocol):
-    """What the loop needs to know of a task; `models/tasks.py` has those of the registry.
+class TaskOfLoop(Protocol):
+    """What the loop needs to know of a task; the `WeightedTask`s of `models/tasks.py` are such.
 
     Attributes:
       terms: maps `(outputs, x, y)` to named `(values, weights)`; weights None where all values count 1.
@@ -29,7 +29,7 @@ class WeightedTask(Protocol):
 
 
 class TaskLoop(TrainLoop):
-    """Trains a functional model with named inputs on a `WeightedTask`.
+    """Trains a functional model with named inputs on a task whose terms are weighted.
 
     Batches are dicts of features, or tuples `(x, y, sample_weight)` of which `x` is such a dict; features that the
     model does not take are for the task. Sample weights multiply the weights of all terms.
@@ -40,7 +40,7 @@ class TaskLoop(TrainLoop):
       settings: further arguments of `TrainLoop`.
     """
 
-    def __init__(self, model: tf.keras.Model, *, task: WeightedTask, **settings: Any):
+    def __init__(self, model: tf.keras.Model, *, task: TaskOfLoop, **settings: Any):
         super().__init__(model, **settings)
         self._task = task
 
@@ -70,10 +70,14 @@ class TaskLoop(TrainLoop):
 
 def _mean(values: tf.Tensor, weights: Optional[tf.Tensor], sample_weight: Optional[tf.Tensor]) -> Mean:
     mean = Mean(values, weights)
-    return mean if sample_weight is None else mean.masked(tf.reshape(sample_weight, [-1]))
+    if sample_weight is None:
+        return mean
+    if sample_weight.shape.rank == 2 and sample_weight.shape[1] == 1 and mean.values.shape.rank != 2:
+        sample_weight = sample_weight[:, 0]
+    return mean.masked(sample_weight)
 
 
-def check_task(spec: Any, model: tf.keras.Model, task: WeightedTask, *, what: str) -> None:
+def check_task(spec: Any, model: tf.keras.Model, task: TaskOfLoop, *, what: str) -> None:
     """Compares data with what a model and a task need of it, before anything is compiled.
 
     Args:

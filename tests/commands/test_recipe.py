@@ -178,3 +178,10 @@ def test_a_path_elsewhere_is_not_a_recipe_that_ships(tmp_path, monkeypatch, path
 def test_what_would_fail_late_or_mean_the_opposite_is_refused(fields, message):
     with pytest.raises(UsageError, match=message):
         make_recipe(fields)
+
+
+def test_the_loss_goes_with_another_model_and_stays_with_the_same():
+    smoothed = {"model": {"name": "resnet18"}, "loss": {"label_smoothing": 0.1}}
+    assert make_recipe(smoothed, {"model": {"name": "bert_tiny"}}).loss == {}
+    assert make_recipe(smoothed, {"model": {"name": "resnet18", "stem": "small"}}).loss == {"label_smoothing": 0.1}
+    assert make_recipe(smoothed, {"model": {"name": "mlp"}, "loss": {"a": 1}}).loss == {"a": 1}

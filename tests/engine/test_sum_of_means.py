@@ -124,3 +124,18 @@ def test_what_makes_no_sum():
         SumOfMeans()
     with pytest.raises(TypeError, match="the part 'inner' is a sum of means itself"):
         SumOfMeans(inner=SumOfMeans(a=Mean(tf.ones([2]))))
+
+
+def test_a_part_for_which_nothing_counted_adds_nothing():
+    trace = StepTrace.from_records(
+        first_step=1,
+        names=["a", "b"],
+        sums=np.array([[0, 4, 0, 2], [0, 0, 0, 0]], np.float32),
+        clock=np.zeros([2, 2]),
+        ended=0.0,
+        added={"loss": ("a", "b")},
+    )
+    assert trace.values("loss")[0] == 2.0 and np.isnan(trace.values("loss")[1])
+    means = RunningMeans()
+    means.add(trace)
+    assert means.result()["loss"] == 2.0

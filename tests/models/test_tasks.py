@@ -55,9 +55,20 @@ def test_tags_of_padding_and_negative_ones_do_not_count():
 
 def test_a_span_is_right_where_both_its_ends_are():
     outputs = {"start": tf.constant([LOGITS] * 2), "end": tf.constant([LOGITS[::-1]] * 2)}
-    made = terms("span", outputs, {}, {"start": tf.constant([2, 2]), "end": tf.constant([[0], [1]])})
+    x = {"input_mask": tf.ones([2, 3], tf.int32)}
+    made = terms("span", outputs, x, {"start": tf.constant([2, 2]), "end": tf.constant([[0], [1]])})
     np.testing.assert_allclose(made["loss"][0], [LOSS[2], (LOSS[2] + LOSS[1]) / 2], rtol=1e-6)
     np.testing.assert_array_equal(made["exact_match"][0], [1, 0])
+
+
+def test_an_answer_that_was_cut_off_does_not_count():
+    outputs = {"start": tf.constant([LOGITS] * 4), "end": tf.constant([LOGITS] * 4)}
+    x = {"input_mask": tf.constant([[1, 1, 0]] * 4)}
+    # Whole, beyond the end, in the padding, before the start.
+    made = terms("span", outputs, x, {"start": tf.constant([0, 1, 1, -1]), "end": tf.constant([1, 7, 2, 0])})
+    for values, weights in made.values():
+        np.testing.assert_array_equal(weights, [1, 0, 0, 0])
+        assert np.isfinite(values).all()
 
 
 def test_half_precision_outputs_give_float32_losses():

@@ -16,7 +16,7 @@ from tpuloop.errors import UsageError, first_line
 from tpuloop.loop import TrainLoop
 from tpuloop.runtime import Runtime
 from tpuloop.settings import LoopSettings
-from tpuloop.task_loop import TaskLoop, WeightedTask, check_task
+from tpuloop.task_loop import TaskLoop, TaskOfLoop, check_task
 
 
 def load_data(recipe: Recipe) -> DataSets:
@@ -74,7 +74,7 @@ class Network(NamedTuple):
     """
 
     model: tf.keras.Model
-    task: Optional[WeightedTask] = None
+    task: Optional[TaskOfLoop] = None
 
 
 def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_asked: bool = False) -> Network:
@@ -89,7 +89,8 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
     models = importlib.import_module("tpuloop.models")
     name = recipe.model["name"]
     if ":" in name:
-        builder, default_task = load_function(name, what="model"), "classification"
+        builder = load_function(name, what="model")
+        default_task = data.model_arguments.get("task", "classification")
     else:
         check_choice("model", name, models.REGISTRY)
         builder, default_task = models.REGISTRY[name].builder(), models.REGISTRY[name].task
@@ -124,6 +125,23 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
             raise UsageError(f"loss: {first_line(error)}") from error
         model.compile(optimizer, loss=loss, metrics=task.metrics())
     return Network(model)
+
+
+def model_title(recipe: Recipe, model: tf.keras.Model) -> str:
+    """The model's name in a recipe, and where that stands for other sizes than the recipe gives, which ones.
+
+    Such as "bert_base with layers=2 in the place of 12".
+    """
+    models = importlib.import_module("tpuloop.models")
+    name = recipe.model["name"]
+    if name not in models.REGISTRY:
+        return model.name
+    changed = [
+        f"{key}={recipe.model[key]} in the place of {value}"
+        for key, value in models.REGISTRY[name].preset.items()
+        if recipe.model.get(key, value) != value
+    ]
+    return f"{name} with {' and '.join(changed)}" if changed else name
 
 
 def own_model(

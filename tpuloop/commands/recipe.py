@@ -135,13 +135,16 @@ def make_recipe(*layers: Mapping[str, Any]) -> Recipe:
     """A recipe from its defaults and `layers` of fields, later ones first in rank.
 
     A nested field is merged key by key, unless the layer names another model, data set, optimizer or schedule: then the
-    arguments of the earlier one go with it.
+    arguments of the earlier one go with it, and with a model those of the loss.
 
     Raises:
       UsageError: for a field that no recipe has, with the name that was probably meant.
     """
     fields: Dict[str, Any] = {field.name: getattr(Recipe(), field.name) for field in dataclasses.fields(Recipe)}
     for layer in layers:
+        model = layer.get("model")
+        if isinstance(model, Mapping) and model.get("name", fields["model"]["name"]) != fields["model"]["name"]:
+            fields["loss"] = {}  # It was that of the other model's task.
         for name, value in layer.items():
             if name not in fields:
                 raise UsageError(f"a recipe has no field {name!r}{suggestion(name, fields)}")

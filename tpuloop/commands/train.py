@@ -2,7 +2,7 @@
 
 import logging
 import platform
-from typing import Any, Callable, Iterable, List, NamedTuple, Optional
+from typing import Any, Callable, Iterable, List, Mapping, NamedTuple, Optional
 
 from absl import flags
 
@@ -127,7 +127,8 @@ def _set_up(
             started_from = init_from.init_from(network.model, recipe.init_from)
     loop = assemble.make_loop(recipe, network, runtime, workdir=FLAGS.workdir, loop_class=loop_class)
     parameters = f"{network.model.count_params():,} parameters" if network.model.built else "not built yet"
-    logger.info("model: %s, %s", network.model.name, parameters)
+    title = network.model.name if model is not None else assemble.model_title(recipe, network.model)
+    logger.info("model: %s, %s", title, parameters)
     logger.info(
         "data: %s, %s",
         data_sets.description or recipe.data["name"] if data is None else data_sets.description or "the program's own",
@@ -138,8 +139,6 @@ def _set_up(
     if started_from is not None:
         logger.info("init_from: %s", started_from.summary(recipe.init_from))
     logger.info("workdir: %s, %s", FLAGS.workdir, f"continues after step {saved[-1]}" if saved else "a new run")
-    if data_sets.baseline:
-        logger.info("baseline: %s", baseline_line(data_sets.baseline))
     evaluation = data_sets.evaluation
     every = "" if evaluation is None else f", evaluating every {recipe.eval_every or 'epoch'}"
     learning_rate = describe_learning_rate(recipe, global_batch=global_batch)
@@ -176,16 +175,18 @@ def _fit(job: _Job) -> int:
         return STOPPED
     if loop.place is not None and loop.place.diverged:
         return FAILED  # As the loop has said.
-    _report(history, step)
+    _report(history, step, baseline=data_sets.baseline)
     return DONE
 
 
-def _report(history: Any, step: int) -> None:
-    """Prints the last evaluation, or the training loss where there is none."""
+def _report(history: Any, step: int, *, baseline: Mapping[str, float]) -> None:
+    """Prints the last evaluation and what a guess would give, or the training loss where there is none."""
     values = {name: entries[-1] for name, entries in history.history.items() if entries}
     held_out = {name[4:]: value for name, value in values.items() if name.startswith("val_")}
     kind, shown = ("held-out", held_out) if held_out else ("training", values)
     print(result_line(kind, shown, step=step), flush=True)
+    if held_out and baseline:
+        print(baseline_line(baseline), flush=True)
 
 
 def _asked_flags() -> Any:

@@ -1,7 +1,7 @@
 """What happened in each step of one call of the compiled loop."""
 
 import dataclasses
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -47,9 +47,14 @@ class StepTrace:
         return [*self.added, *self.totals]
 
     def values(self, name: str) -> np.ndarray:
-        """The global mean of one output at each step; NaN where nothing counted."""
+        """The global mean of one output at each step; NaN where nothing counted.
+
+        A part of a sum for which nothing counted adds nothing, as it adds nothing to the gradient.
+        """
         if name in self.added:
-            return np.sum([self.values(part) for part in self.added[name]], axis=0)
+            parts = np.array([self.values(part) for part in self.added[name]])
+            counted = np.array([self.weights[part] > 0 for part in self.added[name]])
+            return np.where(counted.any(axis=0), np.sum(parts, axis=0, where=counted), np.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
             return self.totals[name] / self.weights[name]
 
@@ -62,7 +67,7 @@ class StepTrace:
         sums: np.ndarray,
         clock: np.ndarray,
         ended: float,
-        added: Mapping[str, Tuple[str, ...]] = {},
+        added: Optional[Mapping[str, Tuple[str, ...]]] = None,
     ) -> "StepTrace":
         """From what the compiled loop returns.
 
@@ -81,7 +86,7 @@ class StepTrace:
             asked=clock[:, 0],
             came=clock[:, 1],
             ended=np.append(clock[1:, 0], ended)[: len(clock)],
-            added=added,
+            added=added or {},
         )
 
 
@@ -112,8 +117,12 @@ class RunningMeans:
             name: total / self._weights[name] if self._weights[name] else float("nan")
             for name, total in self._totals.items()
         }
-        sums = {name: sum(means[part] for part in parts) for name, parts in self._added.items()} if means else {}
+        sums = {name: self._sum(means, parts) for name, parts in self._added.items()} if means else {}
         return {**sums, **means}
+
+    def _sum(self, means: Mapping[str, float], parts: Sequence[str]) -> float:
+        counted = [means[part] for part in parts if self._weights[part]]
+        return sum(counted) if counted else float("nan")
 
 
 class LastValues:

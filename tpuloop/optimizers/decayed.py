@@ -5,14 +5,17 @@ from typing import Any
 
 import tensorflow as tf
 
+_UNDECAYED = ("bias", "beta", "gamma")
+
 
 def is_decayed(variable: tf.Variable) -> bool:
-    """Whether weight decay, and the layer-wise rates of LAMB and LARS, apply to a variable: if its rank is above 1.
+    """Whether weight decay, and the layer-wise rates of LAMB and LARS, apply to a variable.
 
-    Biases and the scales and offsets of normalisation (gamma, beta) are vectors; kernels and embeddings are not. These
-    are the ones that BERT's release and the MLPerf reference of LARS leave out by name, and a rank needs no names.
+    Not to biases and the scales and offsets of normalisation, as in BERT's release and the MLPerf reference of LARS.
+    They are known by their rank, at most 1, or their name: Keras's `MultiHeadAttention` has biases of rank 2, and a
+    normalisation over several axes has such scales.
     """
-    return variable.shape.rank > 1
+    return variable.shape.rank > 1 and variable.name.split(":")[0].rpartition("/")[2] not in _UNDECAYED
 
 
 def check_weight_decay(value: Any) -> float:

@@ -20,7 +20,9 @@ def keras_encoder(
 
     words = layers.Embedding(vocab_size, width)(inputs["input_ids"])
     segments = layers.Embedding(2, width)(inputs["segment_ids"])
-    positions = layers.Embedding(sequence_length, width)(tf.range(sequence_length))
+    # Made of an input, since a layer that is called on a constant is no part of the model.
+    numbers = tf.cumsum(tf.ones_like(inputs["input_ids"]), axis=1, exclusive=True)
+    positions = layers.Embedding(sequence_length, width)(numbers)
     x = layers.Dropout(_DROPOUT)(normalised(words + segments + positions))
     mask = tf.cast(inputs["input_mask"], tf.bool)[:, tf.newaxis, :]
     for _ in range(depth):
