@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from tpuloop.commands import assemble
 from tpuloop.commands.config_file import load_config
 from tpuloop.commands.recipe import make_recipe
 from tpuloop.data.sets.registry import DATA_SETS
+from tpuloop.errors import UsageError
 from tpuloop.optimizers import OPTIMIZERS
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "configs")
@@ -25,7 +27,7 @@ ALL = NAMES + [f"{name}:{variant}" for name, variants in VARIANTS.items() for va
 
 
 def small_run(name, runtime, tmp_path, **fields):
-    """Two real steps and an evaluation of a recipe, with some fields changed."""
+    """Two real steps of a recipe, with some fields changed."""
     short = {"steps": 2, "global_batch": 2, "eval_every": None, "save_every": None, "mixed_precision": "float32"}
     schedule = {"optimizer": {"schedule": {**load_config(name)["optimizer"]["schedule"], "warmup_steps": 1}}}
     recipe = make_recipe(load_config(name), short, schedule, fields)
@@ -65,22 +67,30 @@ def test_a_recipe_names_what_there_is(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_its_first_lines_say_what_it_is_for_and_what_it_reaches(name):
     with open(os.path.join(FOLDER, f"{name}.py")) as file:
-        text = ast.get_docstring(ast.parse(file.read()))
-    assert any(hardware in text.splitlines()[0] for hardware in ("any machine", "TPU"))
-    assert "accuracy" in text or "loss" in text
+        first, *lines = ast.get_docstring(ast.parse(file.read())).split("\n\n")
+    assert re.search(r"for (any machine|an? .*TPU|one .*TPU)", first)
+    assert re.search(r"(accuracy|loss) .*0\.\d", " ".join([first, *lines]).replace("\n", " "))
 
 
-@pytest.mark.parametrize("name", sorted(VARIANTS))
-def test_a_variant_that_is_none_is_named(name):
-    with pytest.raises(Exception, match="not 'other'"):
-        load_config(f"{name}:other")
+@pytest.mark.parametrize(
+    "name, variant",
+    [("resnet50_imagenet", "adam"), ("resnet50_imagenet", "lars-0"), ("bert_base_pretrain", "lamb-256")],
+)
+def test_a_variant_that_is_none_is_named(name, variant):
+    with pytest.raises(UsageError, match=f"not '{variant}'"):
+        load_config(f"{name}:{variant}")
 
 
-def test_the_imagenet_recipe_is_90_epochs_with_the_usual_rate():
-    recipe = make_recipe(load_config("resnet50_imagenet"))
-    assert recipe.steps == 112_603  # 90 x 1,281,167 / 1024
-    assert recipe.schedule.warmup_steps == 6256  # 5 epochs
-    assert recipe.optimizer["learning_rate"] * recipe.global_batch / recipe.optimizer["rate_per_batch"] == 0.4
+@pytest.mark.parametrize(
+    "variant, batch, peak",
+    [("", 1024, 0.4), (":sgd-256", 256, 0.1), (":lars", 1024, 2.25), (":lars-8192", 8192, 18)],
+)
+def test_the_imagenet_recipe_is_90_epochs_at_the_rate_of_its_batch(variant, batch, peak):
+    recipe = make_recipe(load_config(f"resnet50_imagenet{variant}"))
+    assert recipe.global_batch == batch
+    assert recipe.steps == round(90 * 1_281_167 / batch)
+    assert recipe.schedule.warmup_steps == round(5 * 1_281_167 / batch)
+    assert recipe.optimizer["learning_rate"] * batch / recipe.optimizer["rate_per_batch"] == peak
 
 
 def test_the_two_phases_of_pretraining_add_up():
@@ -187,22 +197,6 @@ def test_bert_fine_tuning(runtimes, tmp_path):
 def test_a_recipe_for_laptops(runtimes, tmp_path, name):
     _, history, changed = small_run(name, runtimes(2), tmp_path)
     assert sum(changed) > len(changed) / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(models.REGISTRY))
-def test_every_name_of_the_registry_trains(runtimes, request, name):
-    if name not in ("resnet50", "bert_mini") and not request.config.getoption("--long"):
-        pytest.skip("only with --long")
-    is_bert = name.startswith("bert")
-    data = {"name": "pydoc", "sequence_length": 16, "vocab_size": 500} if is_bert else {"name": "digits"}
-    small = {"width": 16, "heads": 2} if is_bert else {"stem": "small"} if name.startswith("resnet") else {}
-    recipe = make_recipe({"model": {"name": name, **small}, "data": data, "eager": True})
-    sets = assemble.load_data(recipe)
-    network = assemble.build_model(recipe, sets, runtimes(1))
-    loop = assemble.make_loop(recipe, network, runtimes(1), workdir=None)
-    history = loop.fit(sets.train, steps=1, batch_size=2).history
-    assert np.isfinite(history["loss"]).all()
 
 
 # 53 convolutions and a dense layer; 12 layers of six dense products and two of attention, and four of the heads. Each
