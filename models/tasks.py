@@ -35,14 +35,15 @@ class WeightedTask:
       terms: maps `(outputs, x, y)` to named values with their weights. Replica context.
       minimised: the names of the terms whose means are added up to what is minimised.
       features: names in `x` that the terms need beside what the model takes.
-      labels: whether `y` is needed.
+      labels: maps the model's outputs to the shapes of `y` for one example, by name where it has several; None for a
+        task without labels.
       predictions: maps outputs to what is worth writing down of them, by name.
     """
 
     terms: Callable[[Any, Any, Any], Dict[str, Term]]
     minimised: Tuple[str, ...]
     features: Tuple[str, ...]
-    labels: bool
+    labels: Optional[Callable[[Any], Any]]
     predictions: Callable[[Any], Dict[str, tf.Tensor]]
 
 
@@ -124,7 +125,7 @@ TASKS: Dict[str, Task] = {
         terms=lambda outputs, x, y: _masked_lm(outputs, x),
         minimised=("loss",),
         features=("masked_lm_ids", "masked_lm_weights"),
-        labels=False,
+        labels=None,
         predictions=lambda outputs: {"masked_lm_ids": _best(outputs)},
     ),
     # Outputs are "masked_lm" as above and "next_sentence", logits of shape [batch, 2].
@@ -132,7 +133,7 @@ TASKS: Dict[str, Task] = {
         terms=lambda outputs, x, y: _pretraining(outputs, x),
         minimised=("masked_lm_loss", "next_sentence_loss"),
         features=("masked_lm_ids", "masked_lm_weights", "next_sentence_labels"),
-        labels=False,
+        labels=None,
         predictions=lambda outputs: {
             "masked_lm_ids": _best(outputs["masked_lm"]),
             "next_sentence": outputs["next_sentence"],
@@ -143,7 +144,7 @@ TASKS: Dict[str, Task] = {
         terms=_tagging,
         minimised=("loss",),
         features=("input_mask",),
-        labels=True,
+        labels=lambda outputs: outputs.shape[1:2],
         predictions=lambda outputs: {"tags": _best(outputs)},
     ),
     # Outputs are "start" and "end", logits of shape [batch, sequence].
@@ -151,7 +152,7 @@ TASKS: Dict[str, Task] = {
         terms=_span,
         minimised=("loss",),
         features=("input_mask",),
-        labels=True,
+        labels=lambda outputs: {"start": [], "end": []},
         predictions=lambda outputs: {"start": _best(outputs["start"]), "end": _best(outputs["end"])},
     ),
 }

@@ -17,14 +17,15 @@ class TaskOfLoop(Protocol):
       terms: maps `(outputs, x, y)` to named `(values, weights)`; weights None where all values count 1.
       minimised: the terms whose means are added up to what is minimised.
       features: names in `x` that the terms need beside the model's inputs.
-      labels: whether `y` is needed.
+      labels: maps the model's outputs to the shapes of `y` for one example, by name where it has several; None for a
+        task without labels.
       predictions: maps outputs to what `predict` gives, by name.
     """
 
     terms: Callable[[Any, Any, Any], Mapping[str, Tuple[tf.Tensor, Optional[tf.Tensor]]]]
     minimised: Sequence[str]
     features: Sequence[str]
-    labels: bool
+    labels: Optional[Callable[[Any], Any]]
     predictions: Callable[[Any], Dict[str, tf.Tensor]]
 
 
@@ -95,9 +96,34 @@ def check_task(spec: Any, model: tf.keras.Model, task: TaskOfLoop, *, what: str)
             f"{what}: its features have no names, and the model {model.name!r} takes {', '.join(model.input_names)}: "
             "give a dict of features"
         )
+    without = [name for name in model.input_names if name not in x]
+    if without:
+        raise DataError(
+            f"{what} has no {without[0]!r}, which the model {model.name!r} takes for its task; it has {', '.join(x)}: "
+            "name the task that the data is for (model.task), or give the feature"
+        )
     check_fits(spec, model, what=what, labels=False)
     missing: List[str] = [name for name in task.features if name not in x]
     if missing:
         raise DataError(f"{what} has no {missing[0]!r}, which its task compares outputs with; it has {', '.join(x)}")
-    if task.labels and y is None:
-        raise DataError(f"{what} has no labels, which its task compares outputs with: give pairs (x, y)")
+    if task.labels is not None:
+        if y is None:
+            raise DataError(f"{what} has no labels, which its task compares outputs with: give pairs (x, y)")
+        _check_labels(y, task.labels(model.output), what=what)
+
+
+def _check_labels(y: Any, wanted: Any, *, what: str) -> None:
+    if not isinstance(wanted, Mapping):
+        y, wanted = {"y": y}, {"y": wanted}
+    if not isinstance(y, Mapping) or set(wanted) - set(y):
+        names = ", ".join(y) if isinstance(y, Mapping) else "an array"
+        raise DataError(f"{what}: its labels are {names}, and its task takes {', '.join(wanted)}: name them so")
+    for name, shape in wanted.items():
+        found = getattr(y[name], "shape", tf.TensorShape(None))[1:]
+        # One number for an example may stand in an array of its own.
+        taken = [shape] if len(shape) else [[], [1]]
+        if not any(found.is_compatible_with(one) for one in taken):
+            raise DataError(
+                f"{what}: the labels {name!r} of an example have the shape {found}, and its task takes "
+                f"{tf.TensorShape(shape)}: one for each {'token' if len(shape) else 'example'}"
+            )

@@ -4,7 +4,7 @@ import io
 import logging
 import os
 import zipfile
-from typing import Any, Tuple
+from typing import Any, Dict, Tuple
 
 import numpy as np
 from absl import flags
@@ -24,7 +24,9 @@ SUMMARY = "writes a model's outputs for its held-out data, or for arrays of your
 def define_flags() -> None:
     """The flags of the command."""
     restored.define_restore_flags()
-    flags.DEFINE_string("input", None, "File of examples (.npz with an array x); by default the held-out data.")
+    flags.DEFINE_string(
+        "input", None, "File of examples (.npz with an array x, or one for each input); by default the held-out data."
+    )
     flags.DEFINE_string("output", None, "File to write, .npz or .csv; by default WORKDIR/predictions.npz.")
     flags.DEFINE_integer(
         "global_batch", None, "Examples a step; by default as in training. Does not change the result."
@@ -45,32 +47,43 @@ def run() -> int:
     run_ = restored.restore_run()
     from tpuloop.commands import assemble
 
-    data, labels = _held_out(run_) if given is None else (given, None)
+    data, labels = _held_out(run_) if given is None else (_fitting(given, run_.loop.model), None)
     what = f"--input={FLAGS.input}" if FLAGS.input else "the held-out data"
     assemble.check_fits(data, run_.network, what=what, labels=False)
     outputs = run_.loop.predict(data, batch_size=restored.batch_size(data, run_.recipe))
     arrays = named_arrays(outputs, labels)
     _write(output, contents(arrays, ending))
-    logger.info("outputs are the model's own: logits, for the models of the registry")
+    if run_.network.task is None:
+        logger.info("outputs are the model's own: logits, for the models of the registry")
     print(f"wrote {len(next(iter(arrays.values())))} predictions at step {run_.step} to {output}")
     return 0
 
 
-def _read_input(path: str) -> np.ndarray:
+def _fitting(arrays: Dict[str, np.ndarray], model: Any) -> Any:
+    """What a model takes of the arrays of a file: its inputs by their names, or x."""
+    names = list(getattr(model, "input_names", ()))
+    by_name = len(names) > 1 and set(names) <= set(arrays)
+    data = {name: arrays[name] for name in names} if by_name else arrays.get("x")
+    if data is None:
+        several = f", nor one for each of the model's inputs, {', '.join(names)}" if len(names) > 1 else ""
+        listed = ", ".join(sorted(arrays)) or "none"
+        raise UsageError(f"--input={FLAGS.input} has no array 'x'{several}; its arrays are {listed}")
+    for name, array in data.items() if isinstance(data, dict) else [("x", data)]:
+        if not array.ndim or not len(array):
+            raise UsageError(f"--input={FLAGS.input} holds no examples: {name} has the shape {array.shape}")
+    return data
+
+
+def _read_input(path: str) -> Dict[str, np.ndarray]:
     try:
         with np.load(io.BytesIO(_remote_content(path)) if is_remote(path) else path, allow_pickle=False) as file:
-            arrays = dict(file)
+            return dict(file)
     except OSError as error:
         raise UsageError(f"--input={path} cannot be read: {error.strerror or error}") from error
     except UsageError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise UsageError(f"--input={path} is no .npz file: write one with np.savez(file, x=examples)") from error
-    if "x" not in arrays:
-        raise UsageError(f"--input={path} has no array 'x'; its arrays are {', '.join(sorted(arrays)) or 'none'}")
-    if not arrays["x"].ndim or not len(arrays["x"]):
-        raise UsageError(f"--input={path} holds no examples: x has the shape {arrays['x'].shape}")
-    return arrays["x"]
 
 
 def _remote_content(path: str) -> bytes:

@@ -23,6 +23,9 @@ INTERRUPTED = 130  # As a shell says of a process that SIGINT ended.
 
 _DISK_IS_FULL = os.strerror(errno.ENOSPC)  # TensorFlow's errors say it in the same words.
 
+# What absl adds to the help of a flag that can be given several times.
+_OF_MULTI_FLAGS = ";\n    repeat this option to specify a list of values"
+
 
 class CommandFailed(Exception):
     """A command could not do its work through no fault of what it was given. One line, exit status 1."""
@@ -212,9 +215,14 @@ def _help(usage: str, summary: str, names: List[str]) -> str:
     lines = [usage, "", summary, ""]
     for name in names:
         flag = FLAGS[name]
-        default = "" if flag.default in (None, False) else f" Default: {flag.default}."
+        default = "" if flag.default in (None, False, []) else f" Default: {flag.default}."
         lines.append(f"  --{name}")
         lines.append(
-            textwrap.fill((flag.help or "") + default, 100, initial_indent="      ", subsequent_indent="      ")
+            textwrap.fill(
+                (flag.help or "").replace(_OF_MULTI_FLAGS, "") + default,
+                100,
+                initial_indent="      ",
+                subsequent_indent="      ",
+            )
         )
     return "\n".join(lines)

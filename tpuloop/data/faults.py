@@ -31,6 +31,10 @@ _GRAPH_NAMES = re.compile(r"\{\{[^}]*\}\}\s*|\s*\[Op:\w+\]|\s*\[\[.*?\]\]|Name: 
 _WRONG_LABEL = re.compile(r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)")
 
 
+# And its look-up in a table, such as that of word embeddings.
+_WRONG_INDEX = re.compile(r"indices\[[\d,]+\] = (-?\d+) is not in \[0, (\d+)\)")
+
+
 class Fault(NamedTuple):
     """An example that cannot be used.
 
@@ -93,6 +97,13 @@ def naming_faults(source: Source, stream: Callable[[Source], tf.data.Dataset], *
             raise DataError(
                 f"the data has the label {value}, and the model has outputs for {classes} classes, 0 to "
                 f"{int(classes) - 1}: number the classes from 0, or give the model more of them"
+            ) from error
+        index = _WRONG_INDEX.search(str(error))
+        if index is not None:
+            value, rows = index.groups()
+            raise DataError(
+                f"the data has the number {value} where the model looks up one of {rows} rows, 0 to {int(rows) - 1}: "
+                "give the model the data's vocab_size, or keep positions and numbers below its own"
             ) from error
         fault = find_fault(source, stream, seed=seed)
         if fault is None:
