@@ -7,7 +7,7 @@ Nine tenths of the steps see 128 tokens, the last tenth 512 (arXiv:1810.04805, A
 
 adamw has the paper's numbers: batch 256, rate 1e-4, 1,000,000 steps; each phase has a warm-up and a decay of its own,
 where the paper has one over both. lamb is for large batches: 4096 and 125,000 steps, as its paper (arXiv:1904.00962)
-has for BERT-large; the rate is one to begin a search with. On Wikipedia and books both should reach a masked accuracy of
+has for BERT-large; the rate is one to begin a search with. On Wikipedia and books both should have a masked accuracy of
 about 0.7. Needs pre-training files of the original release's format for each length:
 --config.data.path=gs://BUCKET/wiki128/*. Neither was run to its end by those who wrote it: no TPU was at hand.
 """

@@ -51,7 +51,7 @@ Task = Union[CompiledTask, WeightedTask]
 
 
 def _classification_loss(*, label_smoothing: float = 0.0) -> tf.keras.losses.Loss:
-    if not label_smoothing:
+    if label_smoothing == 0 and not isinstance(label_smoothing, bool):
         return tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return SmoothedCrossentropy(label_smoothing=label_smoothing)
 

@@ -369,5 +369,6 @@ class Fit:
         }
         if record != self._saved:
             self._hooks.before_save()
+            self._loop.agree_on_statistics()
             self._store.save(self._step, record)
             self._saved = record

@@ -26,6 +26,7 @@ from tpuloop.engine.metrics import distinct, results_by_name
 from tpuloop.engine.nested import layers_within
 from tpuloop.engine.optimize import create_weights, minimize
 from tpuloop.engine.randomness import current_seed, seed_random_layers
+from tpuloop.engine.replica_statistics import agree
 from tpuloop.engine.stop import StopFlag
 from tpuloop.engine.trace import LastValues, RunningMeans
 from tpuloop.engines import Engines, StepLoop
@@ -422,6 +423,7 @@ class TrainLoop(tf.Module):
             engine = self._engines.predicting(
                 replica_step=self._overridable("predict_step"), split=self.splits_on_host(feed)
             )
+            self.agree_on_statistics()
             with feed.naming_faults(), self.averaged_weights():
                 batches = list(engine.outputs(self.iterator(feed)))
         if not batches:
@@ -478,6 +480,11 @@ class TrainLoop(tf.Module):
         )
 
     # What the loop does for itself.
+
+    def agree_on_statistics(self) -> None:
+        """Gives every replica the mean of moving statistics, as a restart would: before an evaluation and a save."""
+        if self.runtime.replicas > 1:
+            agree(self.variables)
 
     def iterator(self, feed: Feed) -> Any:
         """An iterator over the feed, as the loop's steps take its batches."""
@@ -625,6 +632,7 @@ class TrainLoop(tf.Module):
             results=lambda shown: self._metric_results(shown, step="test_step"),
             masked=not own,
         )
+        self.agree_on_statistics()
         with self.averaged_weights():
             return run_evaluation(
                 engine,

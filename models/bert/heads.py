@@ -35,7 +35,9 @@ class MaskedWords(tf.keras.layers.Layer):
         vectors, positions, table = inputs
         length, width = vectors.shape[1:]
         starts = tf.range(tf.shape(positions)[0])[:, tf.newaxis] * length
-        chosen = tf.gather(tf.reshape(vectors, [-1, width]), tf.reshape(positions + starts, [-1]))
+        # A place outside its sequence must not be one of the next example.
+        places = tf.where((positions >= 0) & (positions < length), positions + starts, -1)
+        chosen = tf.gather(tf.reshape(vectors, [-1, width]), tf.reshape(places, [-1]))
         hidden = BY_NAME[self.activation](tf.nn.bias_add(tf.matmul(chosen, self.kernel), self.bias))
         hidden = layer_norm(hidden, self.gamma, self.beta)
         logits = tf.matmul(hidden, tf.cast(table, hidden.dtype), transpose_b=True)

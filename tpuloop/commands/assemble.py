@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments, load_function
 from tpuloop.commands.optimizer import make_optimizer
-from tpuloop.commands.recipe import Recipe, check_choice
+from tpuloop.commands.recipe import Recipe, check_choice, is_number
 from tpuloop.data import checks
 from tpuloop.data.sets.registry import DATA_SETS, DataSets, data_set_builder
 from tpuloop.data.source import as_source
@@ -96,10 +96,13 @@ def build_model(recipe: Recipe, data: DataSets, runtime: Runtime, *, optimizer_a
         builder, default_task = models.REGISTRY[name].builder(), models.REGISTRY[name].task
     given = {key: value for key, value in recipe.model.items() if key != "name"}
     arguments = checked_arguments(builder, given, what=f"model {name!r}", offered=data.model_arguments)
+    words = data.model_arguments.get("vocab_size")
+    if words is not None and is_number(given.get("vocab_size")) and given["vocab_size"] < words:
+        raise UsageError(f"model {name!r}: vocab_size is {given['vocab_size']}, and the data has {words} tokens")
     with runtime.scope():
         try:
             model = builder(**arguments)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, tf.errors.ResourceExhaustedError) as error:
             raise UsageError(f"model {name!r} cannot be built: {first_line(error)}") from error
         check_is_model(model, what=f"model {name!r}")
         if model.optimizer is not None:

@@ -6,11 +6,15 @@ from typing import Any, Mapping, Optional
 import tensorflow as tf
 
 from tpuloop.commands.named import checked_arguments
-from tpuloop.commands.recipe import Recipe, is_number
+from tpuloop.commands.recipe import LARGEST_FLOAT32, Recipe, is_number
 from tpuloop.errors import UsageError, first_line
 from tpuloop.optimizers import optimizer_class
 from tpuloop.optimizers.schedule_settings import ScheduleSettings
 from tpuloop.optimizers.schedules import make_schedule
+
+# Keras takes any number for them, and trains to nothing.
+_SHARES = ("beta_1", "beta_2", "momentum", "rho")
+_NOT_NEGATIVE = ("epsilon", "weight_decay")
 
 
 def make_optimizer(
@@ -34,6 +38,10 @@ def make_optimizer(
     parameters = inspect.signature(make).parameters
     for key, value in arguments.items():
         _check_like(parameters[key].default, value, what=f"optimizer {name!r}: {key}")
+        if key in _SHARES and not 0 <= value < 1:
+            raise UsageError(f"optimizer {name!r}: {key} must be at least 0 and below 1; it is {value!r}")
+        if key in _NOT_NEGATIVE and value < 0:
+            raise UsageError(f"optimizer {name!r}: {key} must be at least 0; it is {value!r}")
     if "learning_rate" in arguments:
         arguments["learning_rate"] = _learning_rate(fields, run_steps=run_steps, global_batch=global_batch)
     try:
@@ -73,7 +81,10 @@ def _peak(fields: Mapping[str, Any], global_batch: Optional[int]) -> float:
         raise UsageError(
             f"rate_per_batch={per_batch} needs batches of one size, and those of the data differ: leave it out"
         )
-    return fields["learning_rate"] * global_batch / per_batch
+    peak = fields["learning_rate"] * global_batch / per_batch
+    if peak >= LARGEST_FLOAT32:
+        raise UsageError(f"learning_rate is {peak!r} when scaled by rate_per_batch: it must be below 3.4e38")
+    return peak
 
 
 def _check_like(default: Any, value: Any, *, what: str) -> None:

@@ -12,7 +12,7 @@ from tpuloop.optimizers.schedule_settings import ScheduleSettings
 
 PRECISIONS = ("float32", "bfloat16", "float16")
 
-_LARGEST_FLOAT32 = 3.4e38
+LARGEST_FLOAT32 = 3.4e38
 
 # What may change between two calls for one run, since it does not change what is computed.
 HOW_NOT_WHAT = ("steps_per_loop", "save_every", "keep", "eager")
@@ -117,7 +117,7 @@ class Recipe:
             rate = self.optimizer["learning_rate"]
             if not (is_number(rate) and rate > 0):
                 raise UsageError(f"learning_rate must be a positive number; it is {rate!r}")
-            if rate >= _LARGEST_FLOAT32:
+            if rate >= LARGEST_FLOAT32:
                 raise UsageError(f"learning_rate must be below 3.4e38, as it is held in 32 bits; it is {rate!r}")
         elif schedule is not None or per_batch is not None:
             raise UsageError("learning_rate is missing: a schedule and rate_per_batch say what becomes of it")

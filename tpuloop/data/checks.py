@@ -174,6 +174,11 @@ def _check_feature(name: str, feature: tf.TensorSpec, taken: Any, model: tf.kera
             f"{what}: {name} holds strings, and the model {model.name!r} takes {taken.dtype.name}: "
             "turn them into numbers"
         )
+    if taken.dtype.is_integer and feature.dtype.is_floating:
+        raise DataError(
+            f"{what}: {name} holds {feature.dtype.name}, and the model {model.name!r} takes {taken.dtype.name}: "
+            "round them in the data"
+        )
     if not feature.shape.rank or not taken.shape.rank:
         return
     found, expected = feature.shape.as_list()[1:], taken.shape.as_list()[1:]

@@ -79,7 +79,7 @@ class SumOfMeans:
 
     def __init__(self, **parts: Mean):
         if not parts:
-            raise ValueError("SumOfMeans needs at least one part: SumOfMeans(name=Mean(...))")
+            raise UsageError("SumOfMeans needs at least one part: SumOfMeans(name=Mean(...))")
         self.parts: Dict[str, Mean] = {name: as_loss(part) for name, part in parts.items()}
         for name, part in parts.items():
             if isinstance(part, SumOfMeans):
@@ -91,10 +91,13 @@ class SumOfMeans:
 
     def plus(self, scalar: tf.Tensor) -> "SumOfMeans":
         """The same sum, `scalar` higher, as a part of its own: "regularization_loss"."""
+        name = "regularization_loss"
+        if name in self.parts:
+            raise UsageError(f"the loss has a part called {name!r}, which is that of the model's own losses: rename it")
         first = next(iter(self.parts.values())).values
         # A value per example, so that an evaluation can leave the padded ones out.
         constant = tf.fill(tf.shape(first)[:1], tf.cast(scalar, first.dtype))
-        return SumOfMeans(**self.parts, regularization_loss=Mean(constant))
+        return SumOfMeans(**self.parts, **{name: Mean(constant)})
 
 
 Loss = Union[Mean, SumOfMeans]

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tpuloop.engine.autograph import converting_for_keras
 from tpuloop.engine.mean import Loss, Mean, SumOfMeans, as_loss, parts_of
 from tpuloop.engine.randomness import StepSeed, step_seed
+from tpuloop.errors import UsageError
 
 Outputs = Mapping[str, Union[Loss, tf.Tensor]]
 
@@ -133,7 +134,7 @@ def _parts_by_name(outputs: Mapping[str, Loss]) -> Dict[str, Mean]:
     for name, output in outputs.items():
         for part, mean in output.parts.items() if isinstance(output, SumOfMeans) else ((name, output),):
             if part in parts or mean is not output and part in outputs:
-                raise ValueError(f"two outputs of a step are called {part!r}: rename one of them")
+                raise UsageError(f"two outputs of a step are called {part!r}: rename one of them")
             parts[part] = mean
     return parts
 

@@ -209,3 +209,13 @@ def test_layers_can_be_built_again_from_their_settings():
 def test_what_makes_no_network_is_named(arguments, message):
     with pytest.raises(ValueError, match=message):
         bert(**{**SMALL, **arguments})
+
+
+@pytest.mark.parametrize("place", [-1, SMALL["sequence_length"]])
+def test_a_masked_place_outside_its_sequence_is_an_error_and_none_of_the_next_example(place):
+    model = bert(task="masked_lm", **SMALL)
+    batch = batch_of(model)
+    positions = np.zeros_like(batch["masked_lm_positions"])
+    positions[0, 0] = place
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not in"):
+        model({**batch, "masked_lm_positions": positions})
