@@ -19,8 +19,8 @@ _HEADS = {
     "cls.seq_relationship.bias": ("cls/seq_relationship/output_bias", as_it_is),
     "classifier.weight": ("logits/kernel", transposed),
     "classifier.bias": ("logits/bias", as_it_is),
-    "qa_outputs.weight": ("logits/kernel", transposed),
-    "qa_outputs.bias": ("logits/bias", as_it_is),
+    "qa_outputs.weight": ("span_logits/kernel", transposed),
+    "qa_outputs.bias": ("span_logits/bias", as_it_is),
 }
 # Newer files have the first two names, older ones the others.
 _NORM_PARTS = {"weight": "gamma", "bias": "beta", "gamma": "gamma", "beta": "beta"}

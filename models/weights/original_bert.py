@@ -8,8 +8,8 @@ from .layout import Layout, as_it_is, by_name, transposed
 _HEADS: Dict[str, Tuple[str, Callable[..., Any]]] = {
     "output_weights": ("logits/kernel", transposed),
     "output_bias": ("logits/bias", as_it_is),
-    "cls/squad/output_weights": ("logits/kernel", transposed),
-    "cls/squad/output_bias": ("logits/bias", as_it_is),
+    "cls/squad/output_weights": ("span_logits/kernel", transposed),
+    "cls/squad/output_bias": ("span_logits/bias", as_it_is),
 }
 
 
