@@ -3,9 +3,7 @@
 import pathlib
 
 import numpy as np
-import pytest
 import tensorflow as tf
-from safetensors.numpy import save_file
 from tpuloop.models.bert import bert
 from tpuloop.models.weights.assign import assign
 from tpuloop.models.weights.files import find
@@ -16,14 +14,9 @@ ENCODER = 5 + 2 * 16  # Variables without the pooler.
 
 def tiny(task, **arguments):
     return bert(
-        vocab_size=100, sequence_length=16, layers=2, width=32, heads=4, feed_forward=64, max_positions=24, task=task,
-        **arguments,
+        vocab_size=100, sequence_length=16, width=32, heads=4, feed_forward=64, max_positions=24, task=task,
+        **{"layers": 2, **arguments},
     )  # fmt: skip
-
-
-def arrays():
-    values = find(str(GOLDEN)).open()
-    return {name: values.read(name) for name in values.shapes}
 
 
 def test_fine_tuning_takes_the_encoder_and_makes_a_new_head():
@@ -41,41 +34,17 @@ def test_fine_tuning_takes_the_encoder_and_makes_a_new_head():
     )
 
 
-HEADS = {"qa_outputs": "span_logits", "classifier": "logits", "cls/squad/output": "span_logits", "output": "logits"}
-
-
-@pytest.fixture
-def fine_tuned(tmp_path, write_saver):
-    """`fine_tuned(head)`: the path of a file that has that head, of two outputs, and its kernel as ours lies."""
-
-    def write(head):
-        weight, bias = np.arange(64, dtype=np.float32).reshape(2, 32) + 1, np.float32([1, 2])
-        if head.endswith("output"):
-            encoder = {variable.name[:-2]: variable.numpy() for variable in tiny("tagging", num_classes=2).variables}
-            encoder = {name: value for name, value in encoder.items() if name.startswith("bert/")}
-            write_saver({**encoder, f"{head}_weights": weight, f"{head}_bias": bias})
-        else:
-            save_file({**arrays(), f"{head}.weight": weight, f"{head}.bias": bias}, tmp_path / "a.safetensors")
-        return str(tmp_path), weight.T
-
-    return write
-
-
-@pytest.mark.parametrize("head", HEADS)
-def test_a_fine_tuned_head_goes_into_a_head_of_the_same_task_only(fine_tuned, head):
-    path, kernel = fine_tuned(head)
-    models = {"logits": tiny("tagging", num_classes=2), "span_logits": tiny("span")}
-    fitting = models.pop(HEADS[head])
-    assert assign(fitting, find(path).open()).new == ()
-    np.testing.assert_array_equal(fitting.get_layer(HEADS[head]).kernel, kernel)
-    np.testing.assert_array_equal(fitting.get_layer(HEADS[head]).bias, [1, 2])
-    ((ours, other),) = models.items()  # Of the same shapes, as both have two outputs.
-    report = assign(other, find(path).open())
-    assert report.new == (f"{ours}/bias", f"{ours}/kernel")
-    assert {name for name in report.unused if name.startswith(head)} == (
-        {f"{head}_bias", f"{head}_weights"} if head.endswith("output") else {f"{head}.bias", f"{head}.weight"}
-    )
-    assert not np.any(other.get_layer(ours).bias)
+def test_two_layers_into_four_and_into_one_are_warned_of_by_every_name():
+    report = assign(tiny("classification", num_classes=3, layers=4), find(str(GOLDEN)).open())
+    assert len(report.missing) == 2 * 16 and set(report.new) - set(report.missing) == {"logits/bias", "logits/kernel"}
+    (line,) = report.warnings("P")
+    assert line.startswith("P has no bert/encoder/layer_2/attention/output/LayerNorm/beta, ")
+    assert all(name in line for name in report.missing) and "logits" not in line
+    report = assign(tiny("pretraining", layers=1), find(str(GOLDEN)).open())
+    assert (len(report.foreign), report.new, report.unused) == (16, (), report.foreign)
+    (line,) = report.warnings("P")
+    assert line.startswith("the model has no place for bert.encoder.layer.1.attention.output.LayerNorm.bias, ")
+    assert all(name in line for name in report.foreign) and line.endswith(" of P: they are not used")
 
 
 def test_the_original_release_in_a_folder_with_slots_of_its_optimizer(tmp_path, write_saver):
