@@ -34,7 +34,7 @@ def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Re
 
     Raises:
       ValueError: where the model is not built, the layout is unknown or of another variant, nothing of the file is in
-        the model, a size is wrong or the file is damaged.
+        the model, a size is wrong, what the model ties differs in the file, or the file is damaged.
     """
     if not model.built:
         raise ValueError("the model is not built, so that it has no variables yet: call it, or build() it, first")
@@ -82,6 +82,11 @@ def _by_name(model: Any) -> Dict[str, Any]:
 
 
 def _value(values: Values, source: Source) -> np.ndarray:
+    for copy, name in source.tied:
+        if not np.array_equal(values.read(copy), values.read(name)):
+            raise ValueError(
+                f"{copy} differs from {name}, and the model ties them, to one variable: use weights that are tied"
+            )
     return source.convert(*(values.read(name) for name in source.names))
 
 

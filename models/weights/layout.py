@@ -29,10 +29,12 @@ class Source:
     Attributes:
       names: in the file.
       convert: makes the value of the arrays of these names.
+      tied: pairs of names in the file that hold the same, or the variable is none of our model's.
     """
 
     names: Tuple[str, ...]
     convert: Callable[..., np.ndarray] = as_it_is
+    tied: Tuple[Tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

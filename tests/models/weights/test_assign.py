@@ -111,6 +111,37 @@ def test_a_head_goes_into_one_of_the_same_task_and_into_no_other_of_its_size(nam
         np.testing.assert_array_equal(model.values()[head[0]], bias if same else np.zeros([2]))
 
 
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+
+
+@pytest.mark.parametrize("untied", [None, *TIED])
+def test_a_decoder_that_is_no_copy_is_an_error_of_the_model_that_ties_it(named_model, random_arrays, load, untied):
+    arrays = random_arrays({TIED["cls.predictions.decoder.weight"]: [6, 4], "cls.predictions.bias": [6]})
+    arrays.update({decoder: arrays[name].copy() for decoder, name in TIED.items()})
+    arrays["bert.encoder.layer.0.attention.self.query.weight"] = np.ones([4, 4])
+    encoder = {"bert/embeddings/word_embeddings": [6, 4], "bert/encoder/layer_0/attention/self/query/kernel": [4, 4]}
+    model = named_model({**encoder, "cls/predictions/output_bias": [6]})
+    if untied is None:
+        report = load(model, arrays)
+        assert report.new == report.unused == ()
+        return
+    arrays[untied][-1] += 1e-3
+    with pytest.raises(ValueError) as raised:
+        load(model, arrays)
+    assert str(raised.value) == (
+        f"{untied} differs from {TIED[untied]}, and the model ties them, to one variable: use weights that are tied"
+    )
+    assert not any(value.any() for value in model.values().values())
+    # A vocabulary that was padded in the decoder only.
+    arrays[untied] = np.concatenate([arrays[TIED[untied]]] * 2)
+    with pytest.raises(ValueError, match=f"{untied} differs"):
+        load(model, arrays)
+    load(named_model(encoder), arrays)  # Without that head it is no matter.
+
+
 @pytest.mark.parametrize(
     "name, shape, message",
     [
