@@ -66,6 +66,7 @@ def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Re
         unused=unused,
         foreign=tuple(name for name in unused if name not in of_heads),
         head_classes=head_classes,
+        remark=layout.remark(model),
     )
 
 

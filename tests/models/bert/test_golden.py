@@ -119,6 +119,7 @@ def test_a_checkpoint_of_the_original_release_has_every_variable_by_its_name(tmp
     model = bert(sequence_length=16, task="pretraining", activation="gelu_tanh", **SIZES)  # As the release computes.
     report = assign(model, find(path).open())
     assert (report.layout, report.loaded, report.new) == ("original BERT", tuple(sorted(names)), ())
+    assert report.remark is None
     outputs = model(inputs_of(model, golden))
     for name in ("masked_lm", "next_sentence"):
         np.testing.assert_allclose(outputs[name], golden[f"gelu_tanh/{name}"], atol=1e-4)

@@ -55,6 +55,10 @@ def test_the_original_release_in_a_folder_with_slots_of_its_optimizer(tmp_path, 
     model = tiny("pretraining")
     report = assign(model, find(str(tmp_path)).open())
     assert (report.layout, report.new, report.unused) == ("original BERT", (), ())
+    assert report.summary("P") == (
+        f"{ENCODER + 9} of {ENCODER + 9} variables from P (original BERT); the original release computes GELU by tanh, "
+        "the model exactly: build it with activation='gelu_tanh' for the same"
+    )
     for variable in model.variables:
         np.testing.assert_array_equal(variable, by_name[variable.name[:-2]])
 
