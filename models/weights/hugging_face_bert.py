@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from typing import Any, Callable, Collection, Dict, Optional, Tuple
+from typing import Any, Callable, Collection, Dict, List, Optional, Tuple
 
 from .layout import Layout, Source, as_it_is, by_name, transposed
 
@@ -52,12 +52,12 @@ def _translate(name: str) -> Optional[Tuple[str, Callable[..., Any]]]:
 
 def _sources(names: Collection[str], model: Any) -> Dict[str, Source]:
     found = by_name(_translate)(names, model)
-    pairs = []
+    pairs: List[Tuple[str, str]] = []
     for name, ours in _TIED.items():
         if name not in names:
             continue
         if ours in found:
-            pairs.append((name, *found[ours].names))
+            pairs.append((name, found[ours].names[0]))
         else:
             found[ours] = Source((name,))
     if _OUTPUT_BIAS in found:  # Only a model with that head has to have them tied.

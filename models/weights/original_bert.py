@@ -20,7 +20,10 @@ def _translate(name: str) -> Optional[Tuple[str, Callable[..., Any]]]:
 def _remark(model: Any) -> Optional[str]:
     # Only our blocks call their activation by a name; Keras's layers have a function there.
     if any(getattr(layer, "activation", None) == "gelu" for layer in model.layers):
-        return "the original release computes GELU by tanh, the model exactly: build it with activation='gelu_tanh' for the same"
+        return (
+            "the original release computes GELU by tanh, the model exactly: "
+            "build it with activation='gelu_tanh' for the same"
+        )
     return None
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tpuloop.models.weights import hugging_face_bert, keras_applications_resnet, original_bert, torchvision_resnet
+from tpuloop.models.weights.errors import OtherVariant
 from tpuloop.models.weights.recognise import recognise
 
 
@@ -193,7 +194,7 @@ def test_biases_and_epsilon_of_keras_applications_go_into_the_statistics():
 
 def test_keras_applications_do_not_go_into_a_model_of_another_variant():
     names = ["conv2_block1_1_conv/kernel"]
-    with pytest.raises(ValueError, match="build the model with stride_in='1x1'"):
+    with pytest.raises(OtherVariant, match="the model's in the 3x3: build the model with stride_in='1x1'$"):
         keras_applications_resnet.LAYOUT.sources(names, resnet_like(1, 1e-5))
     with pytest.raises(ValueError, match="it is a ResNet V2"):
         keras_applications_resnet.LAYOUT.sources([*names, "conv2_block1_preact_bn/gamma"], resnet_like(2, 1e-5))
@@ -201,7 +202,7 @@ def test_keras_applications_do_not_go_into_a_model_of_another_variant():
 
 def test_torchvision_does_not_go_into_a_model_of_the_other_variant():
     names = ["layer2.0.conv1.weight"]
-    with pytest.raises(ValueError, match="build the model with stride_in='3x3'"):
+    with pytest.raises(OtherVariant, match="the model's in the first: build the model with stride_in='3x3'$"):
         torchvision_resnet.LAYOUT.sources(names, resnet_like(2))
     for fitting in (resnet_like(1), resnet_like(2, kernel=3)):
         assert torchvision_resnet.LAYOUT.sources(names, fitting)
