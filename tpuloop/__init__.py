@@ -31,7 +31,7 @@ _WHERE = {
     "TrainLoop": "tpuloop.loop",
     "UsageError": "tpuloop.errors",
     "converted_source": "tpuloop.data.converted",
-    "init_from": "tpuloop.commands.init_from",
+    "init_from": "tpuloop.initial_weights",
     "run": "tpuloop.commands.program",
 }
 

@@ -106,8 +106,8 @@ def bert(
         inputs["masked_lm_positions"] = positions
         return MaskedWords(activation=settings.activation, name="cls/predictions")([vectors, positions, table])
 
-    def logits(features, width):
-        return tf.keras.layers.Dense(width, kernel_initializer=initializer(), dtype="float32", name="logits")(
+    def logits(features, width, name="logits"):
+        return tf.keras.layers.Dense(width, kernel_initializer=initializer(), dtype="float32", name=name)(
             tf.keras.layers.Dropout(settings.dropout, name="dropout")(features) if settings.dropout else features
         )
 
@@ -124,6 +124,8 @@ def bert(
     elif task == "tagging":
         outputs = logits(vectors, num_classes)
     else:
-        start, end = Span(dtype="float32", name="span")([logits(vectors, 2), inputs["input_mask"]])
+        # A name of its own: the head of a classifier of two classes has the same shape, and is something else.
+        both = logits(vectors, 2, name="span_logits")
+        start, end = Span(dtype="float32", name="span")([both, inputs["input_mask"]])
         outputs = {"start": start, "end": end}
     return tf.keras.Model(inputs, outputs, name="bert")

@@ -1,12 +1,12 @@
 """Matches the weights of a file with the variables of a model, and assigns them."""
 
-import dataclasses
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 
 from .layout import Layout, Source
 from .recognise import recognise
+from .report import Report, is_of_head
 from .values import Values
 
 HEAD = "logits"
@@ -19,36 +19,6 @@ _REMEDIES = {
     "bert/embeddings/position_embeddings": (1, "build the model with max_positions={0}, whatever its sequence length"),
     "stem_conv/kernel": (2, "build the model with the stem that the weights were trained with"),
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """What was done with a file.
-
-    Attributes:
-      layout: what people call the file's layout.
-      loaded: names of variables that took their values from the file.
-      new: names of variables that the file does not have, or has for another number of classes; as initialised.
-      unused: names in the file that the model has no variable for.
-      head_classes: where the file's head was for another number of classes, that number.
-    """
-
-    layout: str
-    loaded: Tuple[str, ...]
-    new: Tuple[str, ...]
-    unused: Tuple[str, ...]
-    head_classes: Optional[int] = None
-
-    def summary(self, path: str) -> str:
-        """All of it in one line; of many names the first ten."""
-        total = len(self.loaded) + len(self.new)
-        parts = [f"{len(self.loaded)} of {total} variables from {path} ({self.layout})"]
-        if self.new:
-            why = f" (the file's {HEAD} are for {self.head_classes} classes)" if self.head_classes is not None else ""
-            parts.append(f"new: {_listed(self.new)}{why}")
-        if self.unused:
-            parts.append(f"not used: {_listed(self.unused)}")
-        return "; ".join(parts)
 
 
 def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Report:
@@ -64,7 +34,7 @@ def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Re
 
     Raises:
       ValueError: where the model is not built, the layout is unknown or of another variant, nothing of the file is in
-        the model, a size is wrong or the file is damaged.
+        the model, a size is wrong, what the model ties differs in the file, or the file is damaged.
     """
     if not model.built:
         raise ValueError("the model is not built, so that it has no variables yet: call it, or build() it, first")
@@ -87,12 +57,16 @@ def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Re
     for name, array in arrays.items():
         variables[name].assign(array.astype(variables[name].dtype.as_numpy_dtype))
     used = {name for source in matched.values() for name in source.names}
+    unused = tuple(sorted(name for name in values.shapes if name not in used and not layout.ignores(name)))
+    of_heads = {name for ours, source in sources.items() if is_of_head(ours) for name in source.names}
     return Report(
         layout=layout.title,
         loaded=tuple(sorted(matched)),
         new=tuple(sorted(set(variables) - set(matched))),
-        unused=tuple(sorted(name for name in values.shapes if name not in used and not layout.ignores(name))),
+        unused=unused,
+        foreign=tuple(name for name in unused if name not in of_heads),
         head_classes=head_classes,
+        remark=layout.remark(model),
     )
 
 
@@ -109,6 +83,11 @@ def _by_name(model: Any) -> Dict[str, Any]:
 
 
 def _value(values: Values, source: Source) -> np.ndarray:
+    for copy, name in source.tied:
+        if not np.array_equal(values.read(copy), values.read(name)):
+            raise ValueError(
+                f"{copy} differs from {name}, and the model ties them, to one variable: use weights that are tied"
+            )
     return source.convert(*(values.read(name) for name in source.names))
 
 

@@ -10,6 +10,7 @@ from typing import Any, Collection, Dict, Optional
 
 import numpy as np
 
+from .errors import OtherVariant
 from .layout import Layout, Source
 
 _EPSILON = 1.001e-5
@@ -22,10 +23,8 @@ def _sources(names: Collection[str], model: Any) -> Dict[str, Source]:
     layers = {layer.name: layer for layer in model.layers}
     first = layers.get("stage2_block1_conv1")
     if first is not None and tuple(first.strides) != (2, 2):
-        raise ValueError(
-            "its blocks have the stride in their first convolution, and the model's in the 3x3: "
-            "build the model with stride_in='1x1' (--config.model.stride_in=1x1)"
-        )
+        what = "its blocks have the stride in their first convolution, and the model's in the 3x3"
+        raise OtherVariant(what, argument="stride_in", value="1x1")
     found: Dict[str, Source] = {}
     for name in sorted(names):
         layer, _, part = name.rpartition("/")

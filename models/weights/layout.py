@@ -29,10 +29,16 @@ class Source:
     Attributes:
       names: in the file.
       convert: makes the value of the arrays of these names.
+      tied: pairs of names in the file that must hold the same where this is used: the model has one variable for both.
     """
 
     names: Tuple[str, ...]
     convert: Callable[..., np.ndarray] = as_it_is
+    tied: Tuple[Tuple[str, str], ...] = ()
+
+
+def _nothing(model: Any) -> None:
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +49,14 @@ class Layout:
     sources: called with the names in a file and the model; returns sources by the names of our variables. Raises
       ValueError where the model is another variant than the file's.
     ignored: a regular expression for names that hold no weight.
+    remark: called with the model; returns in a few words what else is to be known of such files, or None.
     """
 
     title: str
     sign: str
     sources: Callable[[Collection[str], Any], Dict[str, Source]]
     ignored: str = r"(?!)"  # None.
+    remark: Callable[[Any], Optional[str]] = _nothing
 
     def is_layout_of(self, names: Collection[str]) -> bool:
         """Whether a file with these names has this layout."""

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Sequence
 
 import numpy as np
 
+from .errors import PackageMissing
 from .values import Values, as_float32, one_line
 
 
@@ -13,14 +14,12 @@ def need_library() -> Any:
     """The package safetensors.
 
     Raises:
-      ValueError: where it is missing, with what installs it.
+      PackageMissing: where it is.
     """
     try:
         import safetensors
     except ImportError as error:
-        raise ValueError(
-            f"reading it needs the package safetensors ({error}): install it with pip install 'tpuloop[weights]'"
-        ) from error
+        raise PackageMissing("safetensors") from error
     return safetensors
 
 

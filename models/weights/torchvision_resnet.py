@@ -3,6 +3,7 @@
 import re
 from typing import Any, Callable, Collection, Dict, Optional, Tuple
 
+from .errors import OtherVariant
 from .layout import Layout, Source, as_it_is, by_name, convolution, transposed
 
 _KINDS = {"conv": "conv", "bn": "norm"}
@@ -40,10 +41,8 @@ def _sources(names: Collection[str], model: Any) -> Dict[str, Source]:
     first = layers.get("stage2_block1_conv1")
     # All shapes would agree. In a block of two the first convolution is a 3x3, and has the stride anyway.
     if first is not None and tuple(first.kernel_size) == (1, 1) and tuple(first.strides) != (1, 1):
-        raise ValueError(
-            "its blocks have the stride in the 3x3 convolution, and the model's in the first: "
-            "build the model with stride_in='3x3' (--config.model.stride_in=3x3)"
-        )
+        what = "its blocks have the stride in the 3x3 convolution, and the model's in the first"
+        raise OtherVariant(what, argument="stride_in", value="3x3")
     return by_name(_translate)(names, model)
 
 

@@ -12,7 +12,6 @@ import tensorflow as tf
 from tpuloop.models.mlp import mlp
 
 import tpuloop as package
-from tpuloop.checkpoint.store import CheckpointStore
 from tpuloop.commands import init_from
 
 # A step of this size changes no float32, so that a run ends with the weights that it started from.
@@ -97,12 +96,34 @@ def test_another_run_by_its_workdir_its_checkpoints_and_one_of_them(small_run):
     }
 
 
-def test_the_weights_of_a_run_are_taken_and_not_an_average_that_it_keeps_of_them(tmp_path):
-    loop = tf.Module()
-    loop.model = digits_model()
-    loop.average = [tf.Variable(variable + 1, name=variable.name[:-2]) for variable in loop.model.variables]
-    CheckpointStore(directory=str(tmp_path / "checkpoints"), objects={"loop": loop}).save(4, {})
-    assert_weights(tmp_path, by_name(loop.model))
+def test_a_run_that_is_evaluated_with_moving_averages_is_taken_as_them(quick_tpuloop, tmp_path):
+    workdir = tmp_path / "run"
+    result = quick_tpuloop(
+        "train", "--steps=3", "--eager", "--replicas=2", "--config.ema_decay=0.5", f"--workdir={workdir}"
+    )
+    assert result.status == 0, result.err
+    model = digits_model()
+    report = package.init_from(model, str(workdir))
+    assert report.summary("P") == "6 of 6 variables from P (moving averages of step 3 of a run)"
+    kept = tf.train.load_checkpoint(str(workdir / "checkpoints/step-00000003/state"))
+    for number, variable in enumerate(model.variables):
+        average = kept.get_tensor(f"loop/weight_averages/values/{number}/.ATTRIBUTES/VARIABLE_VALUE")
+        np.testing.assert_array_equal(variable, average)
+        weight = f"loop/model/layer_with_weights-{number // 2}/{('kernel', 'bias')[number % 2]}"
+        assert (kept.get_tensor(f"{weight}/.ATTRIBUTES/VARIABLE_VALUE") != average).any()
+
+
+def test_a_network_that_is_not_all_there_is_a_warning_in_the_log_with_every_name(quick_tpuloop, tmp_path):
+    shallow = mlp(input_shape=(8, 8, 1), num_classes=10, hidden=(64, 64))
+    shallow.save_weights(str(tmp_path / "shallow.h5"))
+    for hidden, line in (
+        ("(64,64,64)", "shallow.h5 has no hidden_2/bias, hidden_2/kernel: they start from initial values"),
+        ("(64,)", "the model has no place for hidden_1/bias, hidden_1/kernel of shallow.h5: they are not used"),
+    ):
+        command = (*STANDING_STILL, "--init_from=shallow.h5", f"--config.model.hidden={hidden}", f"--workdir={hidden}")
+        result = quick_tpuloop(*command, cwd=tmp_path)
+        assert result.status == 0, result.err
+        assert [given for given in result.err.splitlines() if given.endswith(f"init_from: {line}")], result.err
 
 
 def test_a_run_whose_commit_file_is_older_than_the_names_in_it_tells_them_otherwise(small_run, tmp_path):
@@ -123,7 +144,7 @@ def test_a_run_before_its_first_checkpoint_or_with_a_damaged_one_is_refused(smal
     shutil.copytree(small_run, tmp_path / "damaged")
     (data,) = (tmp_path / "damaged").glob("checkpoints/step-*/state.data*")
     data.write_bytes(data.read_bytes()[:-1])
-    with pytest.raises(package.UsageError, match="damaged: .*state.data.*; name another step's folder"):
+    with pytest.raises(package.UsageError, match="^init_from: .*damaged/.*state.data.*; name another step's folder$"):
         package.init_from(digits_model(), str(tmp_path / "damaged"))
 
 
@@ -168,6 +189,40 @@ def test_a_folder_that_may_not_be_read_is_one_line(wrong, monkeypatch):
     with pytest.raises(package.UsageError, match="init_from: .*empty cannot be read: Permission denied"):
         init_from.check_path(str(wrong / "empty"))
     assert not init_from.looks_new(str(wrong))
+
+
+def test_a_package_that_is_missing_is_said_with_what_installs_it(wrong, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    path = str(wrong / "cut.safetensors")
+    message = f"init_from {path}: the package safetensors is not installed"
+    for call in (init_from.check_path, lambda path: init_from.start_from(digits_model(), path)):
+        with pytest.raises(package.UsageError) as raised:
+            call(path)
+        assert str(raised.value) == f"{message}: pip install 'tpuloop[weights]'"
+    with pytest.raises(package.UsageError) as raised:
+        package.init_from(digits_model(), path)
+    assert str(raised.value) == message
+
+
+def test_a_model_of_another_variant_is_refused_with_the_flag_that_builds_it(tmp_path):
+    import h5py
+
+    with h5py.File(tmp_path / "resnet50.h5", "w") as file:
+        file.attrs["layer_names"] = [b"conv2_block1_1_conv"]
+        group = file.create_group("conv2_block1_1_conv")
+        group.attrs["weight_names"] = [b"conv2_block1_1_conv/kernel:0"]
+        group["conv2_block1_1_conv/kernel:0"] = np.zeros([1, 1, 1, 1])
+    model = tf.keras.Sequential([tf.keras.layers.Conv2D(1, 1, name="stage2_block1_conv1")])
+    model.build([None, 2, 2, 1])
+    path = str(tmp_path / "resnet50.h5")
+    message = (
+        f"init_from {path}: its blocks have the stride in their first convolution, and the model's in the 3x3: build "
+        "the model with stride_in='1x1'"
+    )
+    for call, flag in ((package.init_from, ""), (init_from.start_from, " (--config.model.stride_in=1x1)")):
+        with pytest.raises(package.UsageError) as raised:
+            call(model, path)
+        assert str(raised.value) == f"{message}{flag}"
 
 
 def test_a_path_without_anything_is_refused_before_tensorflow_is_loaded(wrong):

@@ -2,47 +2,24 @@
 
 import json
 import os
-import re
 import runpy
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import save_file
 from tpuloop.models.resnet import resnet
+from tpuloop.models.weights import torchvision_resnet
+from tpuloop.models.weights.assign import assign
+from tpuloop.models.weights.files import find
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 FORMULA = runpy.run_path(os.path.join(GOLDEN, "named_weights.py"))
-PARTS = {
-    ("conv", "weight"): "kernel",
-    ("fc", "weight"): "kernel",
-    ("fc", "bias"): "bias",
-    ("norm", "weight"): "gamma",
-    ("norm", "bias"): "beta",
-    ("norm", "running_mean"): "moving_mean",
-    ("norm", "running_var"): "moving_variance",
-}
-
-
-def our_name(name):
-    """Of the variable that torchvision calls so."""
-    layer, part = name.rsplit(".", 1)
-    kind = "fc" if layer == "fc" else "norm" if "bn" in layer or layer.endswith("downsample.1") else "conv"
-    found = re.fullmatch(r"layer(\d)\.(\d+)\.(?:(?:conv|bn)(\d)|downsample\.\d)", layer)
-    if found is None:
-        prefix = "logits" if kind == "fc" else f"stem_{kind}"
-    else:
-        stage, block, number = found.groups()
-        prefix = f"stage{stage}_block{int(block) + 1}_" + (f"{kind}{number}" if number else f"shortcut_{kind}")
-    return f"{prefix}/{PARTS[kind, part]}:0"
 
 
 def as_theirs(values):
     """A kernel in PyTorch's layout."""
     return np.transpose(values, {4: [3, 2, 0, 1], 2: [1, 0], 1: [0]}[values.ndim])
-
-
-def as_ours(values):
-    return np.transpose(values, {4: [2, 3, 1, 0], 2: [1, 0], 1: [0]}[values.ndim])
 
 
 def some(values):
@@ -52,27 +29,31 @@ def some(values):
 
 
 @pytest.fixture(scope="module", params=[18, 50])
-def pair(request):
-    """A model with their weights, the images, and what is known of theirs."""
+def pair(request, tmp_path_factory):
+    """A model with their weights, the images, what is known of theirs, and the names of our variables by theirs."""
     with open(os.path.join(GOLDEN, f"resnet{request.param}.json")) as file:
         golden = json.load(file)
+    counters = {name for name in golden["state"] if name.endswith("num_batches_tracked")}
+    state = {name: FORMULA["named_weight"](name, shape) for name, shape in golden["state"].items()}
+    path = tmp_path_factory.mktemp("torchvision") / "model.safetensors"
+    save_file({**state, **{name: np.array(7) for name in counters}}, path)
     model = resnet(input_shape=(62, 47, 3), num_classes=10, depth=request.param)
-    variables = {variable.name: variable for variable in model.variables}
-    for name, shape in golden["state"].items():
-        if not name.endswith("num_batches_tracked"):
-            variables.pop(our_name(name)).assign(as_ours(FORMULA["named_weight"](name, shape)))
-    assert not variables, "variables that theirs have not"
+    report = assign(model, find(str(path)).open())
+    assert report.layout == "torchvision ResNet" and report.new == report.unused == () and counters
+    assert len(report.loaded) == len(model.variables) == len(state) - len(counters)
+    sources = torchvision_resnet.LAYOUT.sources(state, model)
+    our_names = {source.names[0]: f"{ours}:0" for ours, source in sources.items()}
     images = FORMULA["named_images"]("images", [4, 3, 62, 47])
-    return model, tf.constant(np.transpose(images, [0, 2, 3, 1])), golden
+    return model, tf.constant(np.transpose(images, [0, 2, 3, 1])), golden, our_names
 
 
 def test_outputs_are_those_of_torchvision(pair):
-    model, images, golden = pair
+    model, images, golden, _ = pair
     np.testing.assert_allclose(model(images, training=False), golden["evaluation"]["logits"], rtol=0, atol=1e-4)
 
 
 def test_a_training_step_is_that_of_torchvision(pair):
-    model, images, golden = pair
+    model, images, golden, our_names = pair
     golden = golden["training"]
     start = [variable.numpy() for variable in model.non_trainable_variables]
     with tf.GradientTape() as tape:
@@ -82,9 +63,9 @@ def test_a_training_step_is_that_of_torchvision(pair):
     np.testing.assert_allclose(loss, golden["loss"], rtol=0, atol=1e-4)
     gradients = tape.gradient(loss, model.trainable_variables)
     gradients = {variable.name: as_theirs(g.numpy()) for variable, g in zip(model.trainable_variables, gradients)}
-    assert {our_name(name) for name in golden["gradient_norms"]} == set(gradients)
+    assert {our_names[name] for name in golden["gradient_norms"]} == set(gradients)
     for name, norm in golden["gradient_norms"].items():
-        gradient = gradients[our_name(name)]
+        gradient = gradients[our_names[name]]
         # Where rounding moves the input of a ReLU over 0, a norm moves by up to 0.2 %, and some elements by more.
         np.testing.assert_allclose(np.linalg.norm(gradient), norm, rtol=1e-2, err_msg=name)
         if name in golden["gradients"]:
@@ -94,4 +75,4 @@ def test_a_training_step_is_that_of_torchvision(pair):
     for variable, value in zip(model.non_trainable_variables, start):
         variable.assign(value)  # The model is shared with the other test.
     for name, values in golden["statistics"].items():
-        np.testing.assert_allclose(some(variables[our_name(name)]), values, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(some(variables[our_names[name]]), values, rtol=1e-4, atol=1e-5, err_msg=name)

@@ -1,47 +1,23 @@
-"""--init_from: published weights, or those of another run, as the initial values of a model."""
+"""--init_from: `tpuloop.init_from` for a new run, looked at before TensorFlow is loaded, and its errors with flags."""
 
-import dataclasses
 import os
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Optional
 
-from tpuloop import gcs_plugin
-from tpuloop.errors import UsageError, first_line
-from tpuloop.paths import is_folder, is_remote, normalised
+from tpuloop.errors import UsageError
+from tpuloop.initial_weights import init_from, refused
+from tpuloop.paths import is_remote, normalised
 
 
-def init_from(model: Any, path: str) -> Any:
-    """Gives a model's variables the values of a file, matched by name.
-
-    A classification head ("logits") of another number of classes stays as it is. Where this raises, so does the model.
-
-    Args:
-      model: a built Keras model, on one replica or several.
-      path: a `.safetensors` file, a Keras `.h5` file, a TensorFlow checkpoint, or a folder with one of them, by the
-        names of a layout that is known: torchvision's or Keras Applications' ResNet, Hugging Face's or the original
-        BERT, or those of the model's own variables. Also the folder of a run of tpuloop, for its newest checkpoint, or
-        one of its `checkpoints/step-*`.
-
-    Returns:
-      A report, with the names of what was `loaded`, is `new`, and was `unused`, and a `summary(path)` in one line.
+def start_from(model: Any, path: str) -> Any:
+    """As `tpuloop.init_from`.
 
     Raises:
-      UsageError: naming what is wrong: with the path or file, or with a variable's size.
+      UsageError: as there; the message also names the flag, or what to install.
     """
-    from tpuloop.models.weights import files
-    from tpuloop.models.weights.assign import assign
-    from tpuloop.models.weights.own_names import LAYOUT
-    from tpuloop.models.weights.tensorflow_checkpoint import TensorFlowCheckpoint
-
-    path = normalised(path)
-    gcs_plugin.avoid_faults(os.environ)
-    saved = _saved_by_run(path)
     try:
-        if saved is None:
-            return assign(model, files.find(path).open())
-        values = TensorFlowCheckpoint(saved.prefix, names=saved.names)
-        return assign(model, values, layout=dataclasses.replace(LAYOUT, title=f"step {saved.step} of a run"))
-    except ValueError as error:
-        raise _refused(path, error) from error
+        return init_from(model, path)
+    except UsageError as error:
+        raise UsageError(f"{error}{_remedy(error.__cause__)}") from error
 
 
 def check_path(path: str) -> None:
@@ -58,7 +34,7 @@ def check_path(path: str) -> None:
     try:
         files.find(path)
     except ValueError as error:
-        raise _refused(path, error) from error
+        raise UsageError(f"{refused(path, error)}{_remedy(error)}") from error
 
 
 def looks_new(workdir: str) -> bool:
@@ -73,53 +49,14 @@ def looks_new(workdir: str) -> bool:
         return False  # What is wrong with the workdir is said later.
 
 
-class _Saved(NamedTuple):
-    """A run's checkpoint: its step, its TensorFlow checkpoint, and the names of the model's variables by their keys.
+def _remedy(error: Optional[BaseException]) -> str:
+    from tpuloop.models.weights.errors import OtherVariant, PackageMissing
 
-    An average of the weights that the run may keep as well is left out: it has the names of the weights.
-    """
-
-    step: int
-    prefix: str
-    names: Optional[Dict[str, str]]
-
-
-def _saved_by_run(path: str) -> Optional[_Saved]:
-    """What a path of a run, of its checkpoints or of one of them means; None where it is none of these.
-
-    Raises:
-      UsageError: for a run without a checkpoint that can be used.
-    """
-    import tensorflow as tf
-
-    from tpuloop.checkpoint import commit
-    from tpuloop.checkpoint.folders import PREFIX, STEP_FOLDER, is_committed
-
-    folder = path.rstrip("/")
-    directory, name = os.path.split(folder)
-    match = STEP_FOLDER.match(name)
-    try:
-        if match and is_committed(folder):
-            step = int(match.group(1))
-        else:
-            inner = os.path.join(folder, "checkpoints")
-            directory = inner if is_folder(inner) else folder
-            steps = commit.committed_steps(directory)
-            if not steps:
-                if directory == inner or match:
-                    raise UsageError(f"init_from {path} holds no checkpoint yet: train there first")
-                return None
-            step = steps[-1]
-        record = commit.read_commit(directory, step)
-    except (OSError, tf.errors.OpError) as error:
-        raise UsageError(f"init_from {path} cannot be read: {first_line(error)}") from error
-    except commit.CheckpointError as error:
-        raise UsageError(f"init_from {path}: {first_line(error)}; name another step's folder") from error
-    place = os.path.join(directory, commit.folder_name(step), record.get("folder", ""))
-    names = record.get("variables")
-    if names is not None:  # Earlier versions have not written them.
-        names = {key: name for key, name in names.items() if key.startswith("loop/model/")}
-    return _Saved(step, os.path.join(place, PREFIX), names)
+    if isinstance(error, OtherVariant):
+        return f" (--config.model.{error.argument}={error.value})"
+    if isinstance(error, PackageMissing):
+        return ": pip install 'tpuloop[weights]'"
+    return ""
 
 
 def _looks_like_run(path: str) -> bool:
@@ -127,8 +64,3 @@ def _looks_like_run(path: str) -> bool:
         return False
     names = [os.path.basename(path.rstrip("/")), *os.listdir(path)]
     return any(name == "checkpoints" or name.startswith("step-") for name in names)
-
-
-def _refused(path: str, error: Exception) -> UsageError:
-    what = str(error)
-    return UsageError(f"init_from {path}: {what}" if path not in what else f"init_from: {what}")

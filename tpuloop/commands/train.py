@@ -124,7 +124,7 @@ def _set_up(
     started_from = None
     if recipe.init_from is not None and not saved:
         with runtime.scope():
-            started_from = init_from.init_from(network.model, recipe.init_from)
+            started_from = init_from.start_from(network.model, recipe.init_from)
     loop = assemble.make_loop(recipe, network, runtime, workdir=FLAGS.workdir, loop_class=loop_class)
     parameters = f"{network.model.count_params():,} parameters" if network.model.built else "not built yet"
     title = network.model.name if model is not None else assemble.model_title(recipe, network.model)

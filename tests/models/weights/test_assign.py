@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from safetensors.numpy import save_file
-from tpuloop.models.weights.assign import Report, assign
+from tpuloop.models.weights.assign import assign
 from tpuloop.models.weights.files import find
+from tpuloop.models.weights.report import Report
 
 ENCODER = {
     "bert/embeddings/word_embeddings": [6, 4],
@@ -48,11 +49,30 @@ def test_what_either_side_lacks_is_listed_by_name_and_stays(named_model, random_
     assert not model.values()["logits/kernel"].any() and model.values()["bert/pooler/dense/kernel"].all()
 
 
-def test_a_long_list_is_ten_names_and_a_count():
-    names = tuple(f"n{number:02}" for number in range(12))
-    assert Report("L", ("a",), names, names[:10]).summary("P") == (
-        f"1 of 13 variables from P (L); new: {', '.join(names[:10])} and 2 more; not used: {', '.join(names[:10])}"
+def test_heads_are_named_in_the_summary_whatever_their_number_and_all_else_in_warnings():
+    heads = tuple(f"cls/{number:02}" for number in range(12))
+    others = tuple(f"n{number:02}" for number in range(12))
+    report = Report("L", ("a",), heads + others, heads + others, foreign=others)
+    assert report.summary("P") == (
+        f"1 of 25 variables from P (L); new: {', '.join(heads)}; missing in the file: 12; "
+        f"not used: {', '.join(heads)}; unknown to the model: 12"
     )
+    assert report.warnings("P") == [
+        f"P has no {', '.join(others)}: they start from initial values",
+        f"the model has no place for {', '.join(others)} of P: they are not used",
+    ]
+
+
+def test_a_pooler_is_no_matter_for_a_warning_on_either_side_and_an_embedding_is(named_model, random_arrays, load):
+    pooler = {name: shape for name, shape in ENCODER.items() if "pooler" in name}
+    rest = {name: shape for name, shape in ENCODER.items() if "pooler" not in name}
+    for model, file in ((ENCODER, rest), (rest, ENCODER)):
+        report = load(named_model(model), random_arrays(file))
+        assert (report.new or report.unused) == tuple(pooler) and report.warnings("P") == []
+    less = {name: shape for name, shape in ENCODER.items() if "position" not in name}
+    for model, file in ((ENCODER, less), (less, ENCODER)):
+        (line,) = load(named_model(model), random_arrays(file)).warnings("P")
+        assert " bert/embeddings/position_embeddings" in line
 
 
 def test_a_head_for_other_classes_stays_new_and_is_said_to(named_model, random_arrays, load):
@@ -61,6 +81,65 @@ def test_a_head_for_other_classes_stays_new_and_is_said_to(named_model, random_a
     assert report.new == ("logits/bias", "logits/kernel") and report.loaded == tuple(sorted(ENCODER))
     assert "new: logits/bias, logits/kernel (the file's logits are for 2 classes)" in report.summary("P")
     assert not model.values()["logits/kernel"].any() and not model.values()["logits/bias"].any()
+
+
+@pytest.mark.parametrize(
+    "names, task",
+    [
+        (("classifier.weight", "classifier.bias"), "logits"),
+        (("qa_outputs.weight", "qa_outputs.bias"), "span_logits"),
+        (("output_weights", "output_bias"), "logits"),
+        (("cls/squad/output_weights", "cls/squad/output_bias"), "span_logits"),
+    ],
+)
+def test_a_head_goes_into_one_of_the_same_task_and_into_no_other_of_its_size(named_model, load, names, task):
+    kernel, bias = np.arange(8, dtype=np.float32).reshape(2, 4), np.float32([1, 2])
+    if "." in names[0]:
+        arrays = {"embeddings.word_embeddings.weight": np.ones([6, 4])}
+        arrays["encoder.layer.0.attention.self.query.weight"] = np.ones([4, 4])
+    else:
+        arrays = {"bert/embeddings/word_embeddings": np.ones([6, 4])}
+    for ours in ("logits", "span_logits"):
+        head = (f"{ours}/bias", f"{ours}/kernel")
+        model = named_model({"bert/embeddings/word_embeddings": [6, 4], head[1]: [4, 2], head[0]: [2]})
+        report = load(model, {**arrays, names[0]: kernel, names[1]: bias})
+        same = ours == task
+        assert report.new == (() if same else head)
+        assert set(names).isdisjoint(report.unused) if same else set(names) <= set(report.unused)
+        assert set(names).isdisjoint(report.foreign)
+        np.testing.assert_array_equal(model.values()[head[1]], kernel.T if same else np.zeros([4, 2]))
+        np.testing.assert_array_equal(model.values()[head[0]], bias if same else np.zeros([2]))
+
+
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+
+
+@pytest.mark.parametrize("untied", [None, *TIED])
+def test_a_decoder_that_is_no_copy_is_an_error_of_the_model_that_ties_it(named_model, random_arrays, load, untied):
+    arrays = random_arrays({TIED["cls.predictions.decoder.weight"]: [6, 4], "cls.predictions.bias": [6]})
+    arrays.update({decoder: arrays[name].copy() for decoder, name in TIED.items()})
+    arrays["bert.encoder.layer.0.attention.self.query.weight"] = np.ones([4, 4])
+    encoder = {"bert/embeddings/word_embeddings": [6, 4], "bert/encoder/layer_0/attention/self/query/kernel": [4, 4]}
+    model = named_model({**encoder, "cls/predictions/output_bias": [6]})
+    if untied is None:
+        report = load(model, arrays)
+        assert report.new == report.unused == ()
+        return
+    arrays[untied][-1] += 1e-3
+    with pytest.raises(ValueError) as raised:
+        load(model, arrays)
+    assert str(raised.value) == (
+        f"{untied} differs from {TIED[untied]}, and the model ties them, to one variable: use weights that are tied"
+    )
+    assert not any(value.any() for value in model.values().values())
+    # A vocabulary that was padded in the decoder only.
+    arrays[untied] = np.concatenate([arrays[TIED[untied]]] * 2)
+    with pytest.raises(ValueError, match=f"{untied} differs"):
+        load(model, arrays)
+    load(named_model(encoder), arrays)  # Without that head it is no matter.
 
 
 @pytest.mark.parametrize(

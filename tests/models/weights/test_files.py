@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 from tpuloop.models.weights import files
+from tpuloop.models.weights.errors import PackageMissing
 
 ONE = {"a": np.ones([2], np.float32)}
 
@@ -100,10 +101,10 @@ def test_a_file_that_may_not_be_read_is_said_to_be_so(tmp_path, monkeypatch):
         files.find(str(tmp_path / "a.h5"))
 
 
-def test_without_the_library_it_says_what_installs_it(tmp_path, monkeypatch):
+def test_without_the_library_it_says_which_is_missing(tmp_path, monkeypatch):
     save_file(ONE, tmp_path / "a.safetensors")
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(ValueError, match=r"needs the package safetensors .* pip install 'tpuloop\[weights\]'"):
+    with pytest.raises(PackageMissing, match=r"^the package safetensors is not installed$"):
         files.find(str(tmp_path))
 
 

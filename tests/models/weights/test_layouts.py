@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tpuloop.models.weights import hugging_face_bert, keras_applications_resnet, original_bert, torchvision_resnet
+from tpuloop.models.weights.errors import OtherVariant
 from tpuloop.models.weights.recognise import recognise
 
 
@@ -93,8 +94,8 @@ def test_names_of_hugging_face_with_and_without_their_first_part(name, ours):
         ("cls.seq_relationship.bias", "cls/seq_relationship/output_bias"),
         ("classifier.weight", "logits/kernel"),
         ("classifier.bias", "logits/bias"),
-        ("qa_outputs.weight", "logits/kernel"),
-        ("qa_outputs.bias", "logits/bias"),
+        ("qa_outputs.weight", "span_logits/kernel"),
+        ("qa_outputs.bias", "span_logits/bias"),
     ],
 )
 def test_heads_of_hugging_face(name, ours):
@@ -131,15 +132,18 @@ def test_a_tied_tensor_of_hugging_face_counts_where_it_is_the_only_one_of_its_pa
 
 
 def test_the_original_release_has_our_names_and_heads_of_its_own():
-    names = ["bert/pooler/dense/kernel", "output_bias", "output_weights"]
+    heads = ["output_bias", "output_weights", "cls/squad/output_bias", "cls/squad/output_weights"]
+    names = ["bert/pooler/dense/kernel", *heads]
     assert sources(original_bert, names) == {
         "bert/pooler/dense/kernel": ("bert/pooler/dense/kernel",),
         "logits/kernel": ("output_weights",),
         "logits/bias": ("output_bias",),
+        "span_logits/kernel": ("cls/squad/output_weights",),
+        "span_logits/bias": ("cls/squad/output_bias",),
     }
-    for prefix in ("", "cls/squad/"):
-        head = original_bert.LAYOUT.sources([f"{prefix}output_weights"], None)["logits/kernel"]
-        assert head.convert(np.zeros([2, 5])).shape == (5, 2)
+    for head in ("logits", "span_logits"):
+        kernel = original_bert.LAYOUT.sources(names, None)[f"{head}/kernel"]
+        assert kernel.convert(np.zeros([2, 5])).shape == (5, 2)
     pooler = original_bert.LAYOUT.sources(names, None)["bert/pooler/dense/kernel"]
     np.testing.assert_array_equal(pooler.convert(np.eye(2)[:1]), [[1, 0]])
     for name in ("bert/pooler/dense/kernel/adam_m", "bert/pooler/dense/kernel/adam_v", "beta1_power"):
@@ -190,7 +194,7 @@ def test_biases_and_epsilon_of_keras_applications_go_into_the_statistics():
 
 def test_keras_applications_do_not_go_into_a_model_of_another_variant():
     names = ["conv2_block1_1_conv/kernel"]
-    with pytest.raises(ValueError, match="build the model with stride_in='1x1'"):
+    with pytest.raises(OtherVariant, match="the model's in the 3x3: build the model with stride_in='1x1'$"):
         keras_applications_resnet.LAYOUT.sources(names, resnet_like(1, 1e-5))
     with pytest.raises(ValueError, match="it is a ResNet V2"):
         keras_applications_resnet.LAYOUT.sources([*names, "conv2_block1_preact_bn/gamma"], resnet_like(2, 1e-5))
@@ -198,7 +202,7 @@ def test_keras_applications_do_not_go_into_a_model_of_another_variant():
 
 def test_torchvision_does_not_go_into_a_model_of_the_other_variant():
     names = ["layer2.0.conv1.weight"]
-    with pytest.raises(ValueError, match="build the model with stride_in='3x3'"):
+    with pytest.raises(OtherVariant, match="the model's in the first: build the model with stride_in='3x3'$"):
         torchvision_resnet.LAYOUT.sources(names, resnet_like(2))
     for fitting in (resnet_like(1), resnet_like(2, kernel=3)):
         assert torchvision_resnet.LAYOUT.sources(names, fitting)

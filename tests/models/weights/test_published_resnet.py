@@ -1,8 +1,7 @@
-"""Files of whole networks: every variable of our ResNet comes from them, and computes the same."""
+"""Files of whole networks into our ResNet; what it computes with torchvision's, tests/models compares."""
 
 import json
 import pathlib
-import runpy
 
 import numpy as np
 import pytest
@@ -15,18 +14,31 @@ from tpuloop.models.weights.files import find
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
-def test_resnet_18_of_torchvision_computes_here_what_it_does_there(tmp_path):
+def layers_of(names):
+    return {name.partition("/")[0] for name in names}
+
+
+def test_a_file_of_fewer_layers_is_warned_of_by_every_name(tmp_path):
     golden = json.loads((GOLDEN / "resnet18.json").read_text())
-    formula = runpy.run_path(str(GOLDEN / "named_weights.py"))
-    counted = {name for name in golden["state"] if name.endswith("num_batches_tracked")}
-    state = {name: formula["named_weight"](name, shape) for name, shape in golden["state"].items()}
-    save_file({**state, **{name: np.array(7) for name in counted}}, tmp_path / "resnet18.safetensors")
-    model = resnet(input_shape=(62, 47, 3), num_classes=10, depth=18)
-    report = assign(model, find(str(tmp_path)).open())
-    assert report.layout == "torchvision ResNet" and report.new == report.unused == () and counted
-    assert len(report.loaded) + len(counted) == len(golden["state"])
-    images = np.transpose(formula["named_images"]("images", [4, 3, 62, 47]), [0, 2, 3, 1])
-    np.testing.assert_allclose(model(images, training=False), golden["evaluation"]["logits"], rtol=0, atol=1e-4)
+    state = {name: np.zeros(shape, np.float32) for name, shape in golden["state"].items()}
+    save_file({name: array for name, array in state.items() if "layer4" not in name}, tmp_path / "cut.safetensors")
+    save_file(state, tmp_path / "whole.safetensors")
+    model = resnet(input_shape=(32, 32, 3), num_classes=10, depth=18)
+    cut = assign(model, find(str(tmp_path / "cut.safetensors")).open())
+    assert cut.missing == cut.new and layers_of(cut.new) == {
+        layer.name for layer in model.layers if layer.name.startswith("stage4_") and layer.weights
+    }
+    (line,) = cut.warnings("P")
+    assert line == f"P has no {', '.join(cut.missing)}: they start from initial values"
+    assert cut.summary("P").endswith(f"; missing in the file: {len(cut.missing)}")
+    deeper = resnet(input_shape=(32, 32, 3), num_classes=3, depth=34)
+    short = assign(deeper, find(str(tmp_path / "whole.safetensors")).open())
+    # 16 blocks of 2 convolutions, each with a norm of 4, and not 8.
+    assert len(short.missing) == 8 * 2 * 5 and short.foreign == ()
+    assert "stage1_block3_conv1/kernel" in short.missing and "logits/kernel" not in short.missing
+    assert "logits/kernel" in short.new and all(name in short.warnings("P")[0] for name in short.missing)
+    long = assign(model, find(str(tmp_path / "whole.safetensors")).open())
+    assert long.warnings("P") == []
 
 
 def randomise(model):
