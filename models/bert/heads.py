@@ -37,9 +37,10 @@ class MaskedWords(tf.keras.layers.Layer):
         starts = tf.range(tf.shape(positions)[0])[:, tf.newaxis] * length
         chosen = tf.gather(tf.reshape(vectors, [-1, width]), tf.reshape(positions + starts, [-1]))
         hidden = BY_NAME[self.activation](tf.nn.bias_add(tf.matmul(chosen, self.kernel), self.bias))
-        hidden = layer_norm(hidden, self.gamma, self.beta)
-        logits = tf.matmul(hidden, tf.cast(table, hidden.dtype), transpose_b=True)
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.convert_to_tensor(self.output_bias))
+        # float32 under any policy: bfloat16 has nothing between 8 and 8.06. It costs nothing on a TPU, whose products of
+        # float32 take bfloat16 factors too, and add up in float32.
+        hidden = layer_norm(tf.cast(hidden, tf.float32), self.gamma, self.beta)
+        logits = tf.nn.bias_add(tf.matmul(hidden, table, transpose_b=True), tf.convert_to_tensor(self.output_bias))
         shape = [-1, tf.shape(positions)[1] if positions.shape[1] is None else positions.shape[1], table.shape[0]]
         return tf.reshape(logits, shape)
 

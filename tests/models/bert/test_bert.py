@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from tpuloop.models.bert import bert
 from tpuloop.models.bert.dropout import dropout
+from tpuloop.models.bert.settings import TASKS
 
 SMALL = {"vocab_size": 50, "sequence_length": 8, "layers": 2, "width": 16, "heads": 2, "num_classes": 3}
-TASKS = ("masked_lm", "pretraining", "classification", "tagging", "span")
 
 
 def batch_of(model, size=2):
@@ -79,6 +79,15 @@ def test_outputs_are_float32_of_the_shape_of_their_task(task, policy):
     )
     assert all(np.isfinite(output).all() for output in tf.nest.flatten(outputs))
     assert {variable.dtype.name for variable in model.variables} == {"float32"}
+
+
+@pytest.mark.parametrize("task", ["masked_lm", "pretraining", "tagging"])
+def test_logits_under_bfloat16_have_the_resolution_of_float32(task):
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    model = bert(task=task, **SMALL)
+    for logits in tf.nest.flatten(model(batch_of(model))):
+        rounded = tf.cast(tf.cast(logits, tf.bfloat16), tf.float32)
+        assert np.mean(rounded != logits) > 0.9  # One float32 in 2**16 is a bfloat16 too.
 
 
 def test_shapes_are_static_where_the_number_of_predictions_is():
