@@ -1,9 +1,10 @@
 """Losses that Keras 2.9 lacks."""
 
-import numbers
 from typing import Any, Dict
 
 import tensorflow as tf
+
+from .checks import check_share
 
 
 class SmoothedCrossentropy(tf.keras.losses.Loss):
@@ -21,9 +22,7 @@ class SmoothedCrossentropy(tf.keras.losses.Loss):
     class_numbers = True  # What its labels are, for who checks them.
 
     def __init__(self, *, label_smoothing: float, name: str = "smoothed_crossentropy", **keras: Any):
-        number = isinstance(label_smoothing, numbers.Real) and not isinstance(label_smoothing, bool)
-        if not number or not 0 <= label_smoothing < 1:
-            raise ValueError(f"label_smoothing must be a number of at least 0 and below 1; it is {label_smoothing!r}")
+        check_share("label_smoothing", label_smoothing)
         super().__init__(name=name, **keras)
         self.label_smoothing: float = label_smoothing
 

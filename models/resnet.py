@@ -4,6 +4,7 @@ from typing import Sequence
 
 import tensorflow as tf
 
+from .checks import check_choice
 from .resnet_layout import Convolution, ResNetLayout
 from .space_to_depth import SpaceToDepthConv2D
 
@@ -48,8 +49,7 @@ def resnet(
     Raises:
       ValueError: for a value that makes no network.
     """
-    if norm not in list(_NORMS):  # Not the dict, which takes only what can be hashed.
-        raise ValueError(f"norm must be one of {', '.join(_NORMS)}; it is {norm!r}")
+    check_choice("norm", norm, _NORMS)
     layout = ResNetLayout(input_shape=input_shape, num_classes=num_classes, depth=depth, stem=stem, stride_in=stride_in)
 
     def normalised(features: tf.Tensor, convolution: Convolution, gamma: str = "ones") -> tf.Tensor:

@@ -173,6 +173,7 @@ def test_strides_in_the_1x1_give_the_network_of_keras_applications():
     [
         ({"depth": 20}, "depth must be one of 18, 34, 50, 101, 152; it is 20"),
         ({"depth": "50"}, "depth must be one of 18, 34, 50, 101, 152; it is '50'"),
+        ({"depth": 50.0}, "depth must be one of 18, 34, 50, 101, 152; it is 50.0"),
         ({"depth": [50]}, r"depth must be one of 18, 34, 50, 101, 152; it is \[50\]"),
         ({"stem": "cifar"}, "stem must be one of imagenet, space_to_depth, small; it is 'cifar'"),
         ({"stride_in": "2x2"}, "stride_in must be one of 3x3, 1x1; it is '2x2'"),

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from tpuloop.models.bert import settings
 from tpuloop.models.losses import SmoothedCrossentropy
 from tpuloop.models.tasks import TASKS, CompiledTask
 
@@ -85,6 +86,10 @@ def test_smoothing_is_what_keras_does_with_one_hot_labels():
         rtol=1e-5,
     )
     assert type(TASKS["classification"].loss()) is tf.keras.losses.SparseCategoricalCrossentropy
+
+
+def test_bert_has_a_head_for_every_task():
+    assert set(settings.TASKS) == set(TASKS)
 
 
 @pytest.mark.parametrize("wrong", [1, -0.1, "0.1", True])
