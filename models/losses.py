@@ -7,6 +7,7 @@ import tensorflow as tf
 from .checks import check_share
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class SmoothedCrossentropy(tf.keras.losses.Loss):
     """Cross-entropy of class numbers with logits, with smoothed labels (arXiv:1512.00567, section 7).
 

@@ -194,6 +194,22 @@ def test_layers_can_be_built_again_from_their_settings():
 
 
 @pytest.mark.parametrize(
+    "task, name",
+    [
+        *((task, "model.h5") for task in TASKS),
+        # Both together have all kinds of layers.
+        *(pytest.param(task, "folder", marks=pytest.mark.slow) for task in ("pretraining", "span")),
+    ],
+)
+def test_a_saved_model_loads_without_naming_our_layers(task, name, tmp_path):
+    model = bert(task=task, **{**SMALL, "layers": 1})
+    model.save(tmp_path / name)
+    loaded = tf.keras.models.load_model(tmp_path / name)
+    tf.nest.map_structure(np.testing.assert_array_equal, loaded(batch_of(model)), model(batch_of(model)))
+    assert [variable.name for variable in loaded.variables] == [variable.name for variable in model.variables]
+
+
+@pytest.mark.parametrize(
     "arguments, message",
     [
         ({"task": "translation"}, "task must be one of masked_lm, .*, span; it is 'translation'"),
