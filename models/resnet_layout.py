@@ -64,9 +64,9 @@ class ResNetLayout:
 
     input_shape: Sequence[int]
     num_classes: int
-    depth: int
-    stem: str
-    stride_in: str
+    depth: int = 50
+    stem: str = "imagenet"
+    stride_in: str = "3x3"
 
     def __post_init__(self) -> None:
         check_choice("depth", self.depth, _BLOCKS)

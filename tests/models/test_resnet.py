@@ -20,7 +20,7 @@ PUBLISHED = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 15
 
 @pytest.mark.parametrize("depth", list(PUBLISHED))
 def test_the_layout_has_the_published_sizes(depth):
-    layout = ResNetLayout(input_shape=(224, 224, 3), num_classes=1000, depth=depth, stem="imagenet", stride_in="3x3")
+    layout = ResNetLayout(input_shape=(224, 224, 3), num_classes=1000, depth=depth)
     convolutions = [layout.first()]
     for block in layout.blocks():
         convolutions += [*block.convolutions, *([block.shortcut] if block.shortcut else [])]
