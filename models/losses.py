@@ -28,12 +28,14 @@ class SmoothedCrossentropy(tf.keras.losses.Loss):
         self.label_smoothing: float = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Args:
+        """The loss of each example.
+
+        Args:
           y_true: class numbers, of shape [batch] or [batch, 1].
           y_pred: logits of shape [batch, classes].
 
         Returns:
-          A value per example, float32 of shape [batch].
+          float32 of shape [batch].
         """
         logits = tf.cast(y_pred, tf.float32)
         labels = tf.reshape(tf.cast(y_true, tf.int32), tf.shape(logits)[:-1])
