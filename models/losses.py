@@ -1,11 +1,13 @@
 """Losses that Keras 2.9 lacks."""
 
-import numbers
 from typing import Any, Dict
 
 import tensorflow as tf
 
+from .checks import check_share
 
+
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class SmoothedCrossentropy(tf.keras.losses.Loss):
     """Cross-entropy of class numbers with logits, with smoothed labels (arXiv:1512.00567, section 7).
 
@@ -21,19 +23,19 @@ class SmoothedCrossentropy(tf.keras.losses.Loss):
     class_numbers = True  # What its labels are, for who checks them.
 
     def __init__(self, *, label_smoothing: float, name: str = "smoothed_crossentropy", **keras: Any):
-        number = isinstance(label_smoothing, numbers.Real) and not isinstance(label_smoothing, bool)
-        if not number or not 0 <= label_smoothing < 1:
-            raise ValueError(f"label_smoothing must be a number of at least 0 and below 1; it is {label_smoothing!r}")
+        check_share("label_smoothing", label_smoothing)
         super().__init__(name=name, **keras)
         self.label_smoothing: float = label_smoothing
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Args:
+        """The loss of each example.
+
+        Args:
           y_true: class numbers, of shape [batch] or [batch, 1].
           y_pred: logits of shape [batch, classes].
 
         Returns:
-          A value per example, float32 of shape [batch].
+          float32 of shape [batch].
         """
         logits = tf.cast(y_pred, tf.float32)
         labels = tf.reshape(tf.cast(y_true, tf.int32), tf.shape(logits)[:-1])

@@ -1,9 +1,10 @@
 """A multilayer perceptron."""
 
-import numbers
-from typing import Any, Optional, Sequence
+from typing import Optional, Sequence
 
 import tensorflow as tf
+
+from .checks import check_choice, check_share, is_size
 
 _NORMS = {
     None: None,
@@ -38,17 +39,15 @@ def mlp(
     Raises:
       ValueError: for a value that makes no network.
     """
-    if norm not in list(_NORMS):  # Not the dict, which takes only what can be hashed.
-        raise ValueError(f"norm must be one of {', '.join(map(str, _NORMS))}; it is {norm!r}")
-    if not isinstance(dropout, numbers.Real) or isinstance(dropout, bool) or not 0 <= dropout < 1:
-        raise ValueError(f"dropout must be a number of at least 0 and below 1; it is {dropout!r}")
+    check_choice("norm", norm, _NORMS)
+    check_share("dropout", dropout)
     if not isinstance(hidden, (list, tuple)):
         raise ValueError(f"hidden must be a list of widths, such as (64, 64); it is {hidden!r}")
-    if not _are_sizes([*hidden, num_classes]):
+    if not all(map(is_size, [*hidden, num_classes])):
         raise ValueError(
             f"widths must be integers of at least 1; hidden is {tuple(hidden)}, num_classes is {num_classes!r}"
         )
-    if not isinstance(input_shape, (list, tuple)) or not _are_sizes(input_shape):
+    if not isinstance(input_shape, (list, tuple)) or not all(map(is_size, input_shape)):
         raise ValueError(
             f"input_shape must be a list of integers of at least 1, such as (8, 8, 1); it is {input_shape!r}"
         )
@@ -64,7 +63,3 @@ def mlp(
     # float32 under any precision policy: a softmax over bfloat16 logits loses its small probabilities.
     logits = tf.keras.layers.Dense(num_classes, dtype="float32", name="logits")(features)
     return tf.keras.Model(inputs, logits, name="mlp")
-
-
-def _are_sizes(values: Sequence[Any]) -> bool:
-    return all(isinstance(size, numbers.Integral) and not isinstance(size, bool) and int(size) > 0 for size in values)

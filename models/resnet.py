@@ -4,6 +4,7 @@ from typing import Sequence
 
 import tensorflow as tf
 
+from .checks import check_choice
 from .resnet_layout import Convolution, ResNetLayout
 from .space_to_depth import SpaceToDepthConv2D
 
@@ -23,11 +24,12 @@ def resnet(
     norm: str = "batch",
     zero_init_gamma: bool = True,
 ) -> tf.keras.Model:
-    """A residual network with the padding, the normalisation and the initial weights of torchvision.
+    """A residual network with torchvision's padding, normalisation and initial convolutions.
 
     Convolutions start from a normal distribution, not truncated, of variance 2 / (kernel area x output channels) (He et
-    al., arXiv:1502.01852), and the logits from one of standard deviation 0.01 (Goyal et al., arXiv:1706.02677, section
-    5.1). Moving averages of the normalisation keep 0.9 of their value a step; epsilon is 1e-5.
+    al., arXiv:1502.01852). Moving averages of the normalisation keep 0.9 of their value a step; epsilon is 1e-5. What
+    else there is to start from is not torchvision's but that of Goyal et al., arXiv:1706.02677, section 5.1: logits
+    from a normal distribution of standard deviation 0.01, and each block's last scale from 0.
 
     Args:
       input_shape: height, width and channels of an image, in pixels.
@@ -39,8 +41,8 @@ def resnet(
       stride_in: which convolution of a block of three halves the image: "3x3" (called v1.5, and what is usually meant
         by ResNet-50) or the first "1x1" (the paper's, and Keras Applications'). Blocks of two have no such choice.
       norm: "batch", or "sync_batch" for statistics over all replicas.
-      zero_init_gamma: start the last scale of each block from 0, so that the block starts as its shortcut
-        (arXiv:1706.02677); else from 1.
+      zero_init_gamma: start the last scale of each block from 0, so that the block starts as its shortcut;
+        else from 1, as torchvision does by default.
 
     Returns:
       A model from [batch, *input_shape] to float32 logits of shape [batch, num_classes].
@@ -48,8 +50,7 @@ def resnet(
     Raises:
       ValueError: for a value that makes no network.
     """
-    if norm not in list(_NORMS):  # Not the dict, which takes only what can be hashed.
-        raise ValueError(f"norm must be one of {', '.join(_NORMS)}; it is {norm!r}")
+    check_choice("norm", norm, _NORMS)
     layout = ResNetLayout(input_shape=input_shape, num_classes=num_classes, depth=depth, stem=stem, stride_in=stride_in)
 
     def normalised(features: tf.Tensor, convolution: Convolution, gamma: str = "ones") -> tf.Tensor:

@@ -1,34 +1,18 @@
 """Floating-point operations of a residual network, in closed form. Pure Python: imports no TensorFlow."""
 
-from typing import Sequence
-
 from .resnet_layout import Convolution, ResNetLayout
 
 
-def resnet_forward_flops(
-    *,
-    input_shape: Sequence[int],
-    num_classes: int,
-    depth: int = 50,
-    stem: str = "imagenet",
-    stride_in: str = "3x3",
-) -> int:
+def forward_flops(layout: ResNetLayout) -> int:
     """Operations of a forward pass of one example: 2 for each multiply-add of the convolutions and the logits.
 
     Padding is counted as pixels are, and the stem "space_to_depth" as the 7x7 convolution that it computes.
-
-    Args:
-      input_shape, num_classes, depth, stem, stride_in: as for `resnet`.
-
-    Raises:
-      ValueError: for a value that makes no network.
     """
-    layout = ResNetLayout(input_shape=input_shape, num_classes=num_classes, depth=depth, stem=stem, stride_in=stride_in)
-    height, width, _ = input_shape
+    height, width, _ = layout.input_shape
     first = layout.first()
     flops = _convolution_flops(first, height, width)
     # The pooling halves as well.
-    halved = first.stride if stem == "small" else 2 * first.stride
+    halved = first.stride if layout.stem == "small" else 2 * first.stride
     height, width = -(-height // halved), -(-width // halved)
     channels = first.outputs
     for block in layout.blocks():
@@ -38,32 +22,16 @@ def resnet_forward_flops(
             flops += _convolution_flops(convolution, height, width)
             height, width = -(-height // convolution.stride), -(-width // convolution.stride)
             channels = convolution.outputs
-    return flops + 2 * channels * num_classes
+    return flops + 2 * channels * layout.num_classes
 
 
-def resnet_step_flops(
-    *,
-    input_shape: Sequence[int],
-    num_classes: int,
-    depth: int = 50,
-    stem: str = "imagenet",
-    stride_in: str = "3x3",
-) -> int:
+def step_flops(layout: ResNetLayout) -> int:
     """Operations of a training step for one example: forward, and the gradients of all weights and activations.
 
     Each gradient costs what the forward pass of its layer does, and nobody needs that of the image.
-
-    Args:
-      input_shape, num_classes, depth, stem, stride_in: as for `resnet`.
-
-    Raises:
-      ValueError: for a value that makes no network.
     """
-    layout = ResNetLayout(input_shape=input_shape, num_classes=num_classes, depth=depth, stem=stem, stride_in=stride_in)
-    forward = resnet_forward_flops(
-        input_shape=input_shape, num_classes=num_classes, depth=depth, stem=stem, stride_in=stride_in
-    )
-    return 3 * forward - _convolution_flops(layout.first(), input_shape[0], input_shape[1])
+    height, width, _ = layout.input_shape
+    return 3 * forward_flops(layout) - _convolution_flops(layout.first(), height, width)
 
 
 def _convolution_flops(convolution: Convolution, height: int, width: int) -> int:

@@ -5,8 +5,9 @@ of stride s turns n pixels into ceil(n / s).
 """
 
 import dataclasses
-import numbers
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from .checks import check_choice, check_size, is_size
 
 # Blocks in each of the four stages.
 _BLOCKS: Dict[int, Tuple[int, int, int, int]] = {
@@ -63,23 +64,19 @@ class ResNetLayout:
 
     input_shape: Sequence[int]
     num_classes: int
-    depth: int
-    stem: str
-    stride_in: str
+    depth: int = 50
+    stem: str = "imagenet"
+    stride_in: str = "3x3"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.depth, numbers.Integral) or self.depth not in _BLOCKS:
-            raise ValueError(f"depth must be one of {', '.join(map(str, _BLOCKS))}; it is {self.depth!r}")
-        if self.stem not in _STEMS:
-            raise ValueError(f"stem must be one of {', '.join(_STEMS)}; it is {self.stem!r}")
-        if self.stride_in not in _STRIDES_IN:
-            raise ValueError(f"stride_in must be one of {', '.join(_STRIDES_IN)}; it is {self.stride_in!r}")
-        if not _is_size(self.num_classes):
-            raise ValueError(f"num_classes must be an integer of at least 1; it is {self.num_classes!r}")
+        check_choice("depth", self.depth, _BLOCKS)
+        check_choice("stem", self.stem, _STEMS)
+        check_choice("stride_in", self.stride_in, _STRIDES_IN)
+        check_size("num_classes", self.num_classes)
         if (
             not isinstance(self.input_shape, (list, tuple))
             or len(self.input_shape) != 3
-            or not all(map(_is_size, self.input_shape))
+            or not all(map(is_size, self.input_shape))
         ):
             raise ValueError(
                 "input_shape must be height, width and channels, integers of at least 1, such as (224, 224, 3); "
@@ -125,7 +122,3 @@ class ResNetLayout:
         if stride != 1 or channels != inputs:
             shortcut = Convolution(f"{name}_shortcut_conv", 1, stride, channels, inputs)
         return Block(name, tuple(convolutions), shortcut)
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) > 0

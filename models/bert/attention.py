@@ -8,6 +8,7 @@ import tensorflow as tf
 from .dropout import kept, scale
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class PaddingBias(tf.keras.layers.Layer):
     """From an input mask [batch, length] (1: a token, 0: padding) to what is added to scores, [batch, 1, 1, length]."""
 

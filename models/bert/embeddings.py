@@ -7,6 +7,7 @@ from .initializer import initializer
 from .layer_norm import layer_norm
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class Embeddings(SeededLayer):
     """The sum of a word's, its position's and its segment's embedding, normalised and thinned.
 

@@ -12,6 +12,7 @@ from .layer_norm import layer_norm
 from .recompute import recomputed
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class Block(SeededLayer):
     """Called with [vectors, bias]: [batch, length, width], and [batch, 1, 1, length] of `PaddingBias`.
 

@@ -7,7 +7,8 @@ each of the forward pass. Pure Python.
 
 from typing import Optional, cast
 
-from .settings import TASKS, BertSettings, check_choice
+from ..checks import check_choice
+from .settings import TASKS, BertSettings
 
 
 def block_flops(settings: BertSettings, sequence_length: int) -> int:

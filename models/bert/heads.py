@@ -7,6 +7,7 @@ from .initializer import initializer
 from .layer_norm import layer_norm
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class MaskedWords(tf.keras.layers.Layer):
     """Which word stands at each of some positions. The output layer is the table of word embeddings.
 
@@ -39,9 +40,10 @@ class MaskedWords(tf.keras.layers.Layer):
         places = tf.where((positions >= 0) & (positions < length), positions + starts, -1)
         chosen = tf.gather(tf.reshape(vectors, [-1, width]), tf.reshape(places, [-1]))
         hidden = BY_NAME[self.activation](tf.nn.bias_add(tf.matmul(chosen, self.kernel), self.bias))
-        hidden = layer_norm(hidden, self.gamma, self.beta)
-        logits = tf.matmul(hidden, tf.cast(table, hidden.dtype), transpose_b=True)
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), tf.convert_to_tensor(self.output_bias))
+        # float32 under any policy: bfloat16 has nothing between 8 and 8.06. On a TPU it costs nothing: a product of
+        # float32 takes bfloat16 factors there too, and adds up in float32.
+        hidden = layer_norm(tf.cast(hidden, tf.float32), self.gamma, self.beta)
+        logits = tf.nn.bias_add(tf.matmul(hidden, table, transpose_b=True), tf.convert_to_tensor(self.output_bias))
         shape = [-1, tf.shape(positions)[1] if positions.shape[1] is None else positions.shape[1], table.shape[0]]
         return tf.reshape(logits, shape)
 
@@ -49,6 +51,7 @@ class MaskedWords(tf.keras.layers.Layer):
         return {**super().get_config(), "activation": self.activation}
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class Pooler(tf.keras.layers.Layer):
     """A dense layer with tanh over the first vector: [batch, length, width] to [batch, width]."""
 
@@ -62,6 +65,7 @@ class Pooler(tf.keras.layers.Layer):
         return tf.tanh(tf.nn.bias_add(tf.matmul(vectors[:, 0], self.kernel), self.bias))
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class NextSentence(tf.keras.layers.Layer):
     """Whether the second sentence follows the first (class 0) or not (1): [batch, width] to logits [batch, 2]."""
 
@@ -74,6 +78,7 @@ class NextSentence(tf.keras.layers.Layer):
         return tf.nn.bias_add(tf.matmul(pooled, self.output_weights, transpose_b=True), self.output_bias)
 
 
+@tf.keras.utils.register_keras_serializable("tpuloop")
 class Span(tf.keras.layers.Layer):
     """From logits [batch, length, 2] and a mask [batch, length] to two of [batch, length], padding at -1e9."""
 

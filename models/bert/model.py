@@ -4,12 +4,13 @@ from typing import Optional, cast
 
 import tensorflow as tf
 
+from ..checks import check_choice, check_size
 from .attention import PaddingBias
 from .embeddings import Embeddings
 from .encoder import Block
 from .heads import MaskedWords, NextSentence, Pooler, Span
 from .initializer import initializer
-from .settings import TASKS, BertSettings, check_choice, check_size
+from .settings import TASKS, BertSettings
 
 
 def bert(

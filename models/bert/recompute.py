@@ -37,6 +37,7 @@ def _zero_after(x: tf.Tensor) -> tf.Tensor:
     """0, known only once `x` is there.
 
     What is computed from it is no common subexpression with the forward pass, which a compiler would keep in memory.
-    XLA does not heed control dependencies, and sees through a comparison of a value with itself.
+    XLA does not heed control dependencies, and sees through a comparison of a value with itself. A sum, since a replica
+    without examples has no first element.
     """
-    return tf.minimum(tf.abs(tf.reshape(x, [-1])[0]), 0)
+    return tf.minimum(tf.reduce_sum(tf.abs(tf.reshape(x, [-1])[:1])), 0)

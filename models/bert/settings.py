@@ -1,8 +1,9 @@
 """The sizes of a BERT, checked when they are made."""
 
 import dataclasses
-import numbers
 from typing import Any, Optional
+
+from ..checks import check_choice, check_share, check_size
 
 TASKS = ("masked_lm", "pretraining", "classification", "tagging", "span")
 ACTIVATIONS = ("gelu", "gelu_tanh")
@@ -58,21 +59,7 @@ class BertSettings:
             object.__setattr__(self, "feed_forward", 4 * self.width)
         check_size("feed_forward", self.feed_forward)
         for name in ("dropout", "attention_dropout"):
-            rate: Any = getattr(self, name)
-            if not isinstance(rate, numbers.Real) or isinstance(rate, bool) or not 0 <= float(rate) < 1:
-                raise ValueError(f"{name} must be a number of at least 0 and below 1; it is {rate!r}")
+            check_share(name, getattr(self, name))
         check_choice("activation", self.activation, ACTIVATIONS)
         if not isinstance(self.recompute, bool):
             raise ValueError(f"recompute must be True or False; it is {self.recompute!r}")
-
-
-def check_size(name: str, value: Any) -> None:
-    """Raises ValueError unless `value` is an integer of at least 1."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1; it is {value!r}")
-
-
-def check_choice(name: str, value: Any, choices: tuple) -> None:
-    """Raises ValueError unless `value` is one of `choices`."""
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}; it is {value!r}")

@@ -20,7 +20,7 @@ PUBLISHED = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 15
 
 @pytest.mark.parametrize("depth", list(PUBLISHED))
 def test_the_layout_has_the_published_sizes(depth):
-    layout = ResNetLayout(input_shape=(224, 224, 3), num_classes=1000, depth=depth, stem="imagenet", stride_in="3x3")
+    layout = ResNetLayout(input_shape=(224, 224, 3), num_classes=1000, depth=depth)
     convolutions = [layout.first()]
     for block in layout.blocks():
         convolutions += [*block.convolutions, *([block.shortcut] if block.shortcut else [])]
@@ -173,6 +173,7 @@ def test_strides_in_the_1x1_give_the_network_of_keras_applications():
     [
         ({"depth": 20}, "depth must be one of 18, 34, 50, 101, 152; it is 20"),
         ({"depth": "50"}, "depth must be one of 18, 34, 50, 101, 152; it is '50'"),
+        ({"depth": 50.0}, "depth must be one of 18, 34, 50, 101, 152; it is 50.0"),
         ({"depth": [50]}, r"depth must be one of 18, 34, 50, 101, 152; it is \[50\]"),
         ({"stem": "cifar"}, "stem must be one of imagenet, space_to_depth, small; it is 'cifar'"),
         ({"stride_in": "2x2"}, "stride_in must be one of 3x3, 1x1; it is '2x2'"),

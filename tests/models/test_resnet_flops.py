@@ -6,7 +6,8 @@ import sys
 import pytest
 import tensorflow as tf
 from tpuloop.models.resnet import resnet
-from tpuloop.models.resnet_flops import resnet_forward_flops, resnet_step_flops
+from tpuloop.models.resnet_flops import forward_flops, step_flops
+from tpuloop.models.resnet_layout import ResNetLayout
 
 DIGITS = {"input_shape": (8, 8, 1), "num_classes": 10, "depth": 18, "stem": "small"}
 
@@ -19,9 +20,9 @@ def test_a_small_network_by_hand():
     multiply_adds += 4 * (9 * 128 * 256 + 3 * 9 * 256 * 256 + 128 * 256)
     multiply_adds += 1 * (9 * 256 * 512 + 3 * 9 * 512 * 512 + 256 * 512)
     multiply_adds += 512 * 10
-    assert resnet_forward_flops(**DIGITS) == 2 * multiply_adds
+    assert forward_flops(ResNetLayout(**DIGITS)) == 2 * multiply_adds
     # Nobody needs the gradient of the image.
-    assert resnet_step_flops(**DIGITS) == 6 * multiply_adds - 2 * 64 * 9 * 64
+    assert step_flops(ResNetLayout(**DIGITS)) == 6 * multiply_adds - 2 * 64 * 9 * 64
 
 
 def test_odd_sizes_are_rounded_up():
@@ -30,26 +31,27 @@ def test_odd_sizes_are_rounded_up():
     multiply_adds += 6 * (9 * 64 * 128 + 3 * 9 * 128 * 128 + 64 * 128)
     multiply_adds += 2 * (9 * 128 * 256 + 3 * 9 * 256 * 256 + 128 * 256)
     multiply_adds += 1 * (9 * 256 * 512 + 3 * 9 * 512 * 512 + 256 * 512) + 512 * 10
-    assert resnet_forward_flops(**{**DIGITS, "input_shape": (5, 3, 1)}) == 2 * multiply_adds
+    assert forward_flops(ResNetLayout(**{**DIGITS, "input_shape": (5, 3, 1)})) == 2 * multiply_adds
 
 
 @pytest.mark.parametrize("depth, giga", [(18, 1.814), (34, 3.664), (50, 4.089), (101, 7.801), (152, 11.514)])
 def test_multiply_adds_of_imagenet_sizes_are_those_torchvision_publishes(depth, giga):
-    flops = resnet_forward_flops(input_shape=(224, 224, 3), num_classes=1000, depth=depth)
+    flops = forward_flops(ResNetLayout(input_shape=(224, 224, 3), num_classes=1000, depth=depth))
     assert round(flops / 2e9, 3) == giga
 
 
 def test_strides_in_the_1x1_save_three_quarters_of_three_convolutions():
     # Those of 56 x 56 x 256 x 128, 28 x 28 x 512 x 256 and 14 x 14 x 1024 x 512 multiply-adds, which are equal.
-    later = resnet_forward_flops(input_shape=(224, 224, 3), num_classes=1000)
-    first = resnet_forward_flops(input_shape=(224, 224, 3), num_classes=1000, stride_in="1x1")
+    later = forward_flops(ResNetLayout(input_shape=(224, 224, 3), num_classes=1000))
+    first = forward_flops(ResNetLayout(input_shape=(224, 224, 3), num_classes=1000, stride_in="1x1"))
     assert later - first == 3 * 2 * (56 * 56 - 28 * 28) * 256 * 128
     assert first / 2e9 == pytest.approx(3.858, abs=0.001)
 
 
 def test_space_to_depth_counts_as_what_it_computes():
     arguments = {"input_shape": (64, 64, 3), "num_classes": 10}
-    assert resnet_step_flops(**arguments, stem="space_to_depth") == resnet_step_flops(**arguments)
+    plain, blocks = ResNetLayout(**arguments), ResNetLayout(**arguments, stem="space_to_depth")
+    assert step_flops(blocks) == step_flops(plain)
 
 
 def counted(arguments):
@@ -71,12 +73,7 @@ def counted(arguments):
     ],
 )
 def test_tensorflow_counts_the_same_in_our_graph(arguments):
-    assert counted(arguments) == resnet_forward_flops(**arguments)
-
-
-def test_what_makes_no_network_is_named():
-    with pytest.raises(ValueError, match="depth must be one of 18, 34, 50, 101, 152; it is 51"):
-        resnet_step_flops(input_shape=(64, 64, 3), num_classes=10, depth=51)
+    assert counted(arguments) == forward_flops(ResNetLayout(**arguments))
 
 
 def test_counting_loads_no_tensorflow():

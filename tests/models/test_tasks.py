@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from tpuloop.models.bert import settings
 from tpuloop.models.losses import SmoothedCrossentropy
 from tpuloop.models.tasks import TASKS, CompiledTask
 
@@ -87,6 +88,13 @@ def test_smoothed_labels_leave_a_share_to_every_class(smoothing):
     assert SmoothedCrossentropy.from_config(loss.get_config()).label_smoothing == smoothing
 
 
+def test_a_saved_model_brings_its_smoothed_loss(tmp_path):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(3, input_shape=(2,))])
+    model.compile("sgd", TASKS["classification"].loss(label_smoothing=0.25))
+    model.save(tmp_path / "model.h5")
+    assert tf.keras.models.load_model(tmp_path / "model.h5").loss.label_smoothing == 0.25
+
+
 def test_smoothing_is_what_keras_does_with_one_hot_labels():
     labels, logits = tf.constant([0, 2, 1]), tf.random.stateless_normal([3, 3], [1, 2])
     keras = tf.keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=0.1, reduction="none")
@@ -96,6 +104,10 @@ def test_smoothing_is_what_keras_does_with_one_hot_labels():
         rtol=1e-5,
     )
     assert type(TASKS["classification"].loss()) is tf.keras.losses.SparseCategoricalCrossentropy
+
+
+def test_bert_has_a_head_for_every_task():
+    assert set(settings.TASKS) == set(TASKS)
 
 
 @pytest.mark.parametrize("wrong", [1, -0.1, "0.1", True])

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 from tpuloop.models.bert import bert
 from tpuloop.models.bert.dropout import dropout
+from tpuloop.models.bert.settings import TASKS
 
 SMALL = {"vocab_size": 50, "sequence_length": 8, "layers": 2, "width": 16, "heads": 2, "num_classes": 3}
-TASKS = ("masked_lm", "pretraining", "classification", "tagging", "span")
 
 
 def batch_of(model, size=2):
@@ -79,6 +79,15 @@ def test_outputs_are_float32_of_the_shape_of_their_task(task, policy):
     )
     assert all(np.isfinite(output).all() for output in tf.nest.flatten(outputs))
     assert {variable.dtype.name for variable in model.variables} == {"float32"}
+
+
+@pytest.mark.parametrize("task", ["masked_lm", "pretraining", "tagging"])
+def test_logits_under_bfloat16_have_the_resolution_of_float32(task):
+    tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    model = bert(task=task, **SMALL)
+    for logits in tf.nest.flatten(model(batch_of(model))):
+        rounded = tf.cast(tf.cast(logits, tf.bfloat16), tf.float32)
+        assert np.mean(rounded != logits) > 0.9  # One float32 in 2**16 is a bfloat16 too.
 
 
 def test_shapes_are_static_where_the_number_of_predictions_is():
@@ -182,6 +191,22 @@ def test_layers_can_be_built_again_from_their_settings():
     twin = tf.keras.models.clone_model(model)
     twin.set_weights(model.get_weights())
     np.testing.assert_array_equal(twin(batch_of(model)), model(batch_of(model)))
+
+
+@pytest.mark.parametrize(
+    "task, name",
+    [
+        *((task, "model.h5") for task in TASKS),
+        # Both together have all kinds of layers.
+        *(pytest.param(task, "folder", marks=pytest.mark.slow) for task in ("pretraining", "span")),
+    ],
+)
+def test_a_saved_model_loads_without_naming_our_layers(task, name, tmp_path):
+    model = bert(task=task, **{**SMALL, "layers": 1})
+    model.save(tmp_path / name)
+    loaded = tf.keras.models.load_model(tmp_path / name)
+    tf.nest.map_structure(np.testing.assert_array_equal, loaded(batch_of(model)), model(batch_of(model)))
+    assert [variable.name for variable in loaded.variables] == [variable.name for variable in model.variables]
 
 
 @pytest.mark.parametrize(

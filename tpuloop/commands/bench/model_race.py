@@ -40,13 +40,14 @@ def resnet_race(models: Any, *, images: int, size: int, repeats: int) -> Dict[st
         "tf.keras.applications.ResNet50": _step(keras, x, y),
         "ours, v1.5": _step(resnet(**shape), x, y),
     }
-    flops = _module(models, "resnet_flops").resnet_step_flops
+    layout = _module(models, "resnet_layout").ResNetLayout
+    flops = _module(models, "resnet_flops").step_flops
     return {
         "title": f"ResNet-50, {images} images of {size} x {size} pixels",
         "seconds": _in_turns(steps, repeats=repeats),
         "flops": {
-            "ours, strides in the 1x1": images * flops(**shape, stride_in="1x1"),
-            "ours, v1.5": images * flops(**shape),
+            "ours, strides in the 1x1": images * flops(layout(**shape, stride_in="1x1")),
+            "ours, v1.5": images * flops(layout(**shape)),
         },
     }
 
