@@ -53,9 +53,11 @@ def assign(model: Any, values: Values, *, layout: Optional[Layout] = None) -> Re
             f"{_listed(sorted(variables))}: use the model that the weights were trained with"
         )
     _check_sizes({name: shapes[name] for name in matched}, variables)
-    arrays = {name: _value(values, source) for name, source in matched.items()}
+    arrays = {
+        name: _value(values, source).astype(variables[name].dtype.as_numpy_dtype) for name, source in matched.items()
+    }
     for name, array in arrays.items():
-        variables[name].assign(array.astype(variables[name].dtype.as_numpy_dtype))
+        variables[name].assign(array)
     used = {name for source in matched.values() for name in source.names}
     unused = tuple(sorted(name for name in values.shapes if name not in used and not layout.ignores(name)))
     of_heads = {name for ours, source in sources.items() if is_of_head(ours) for name in source.names}
@@ -88,7 +90,18 @@ def _value(values: Values, source: Source) -> np.ndarray:
             raise ValueError(
                 f"{copy} differs from {name}, and the model ties them, to one variable: use weights that are tied"
             )
-    return source.convert(*(values.read(name) for name in source.names))
+    return source.convert(*(_weights(values, name) for name in source.names))
+
+
+def _weights(values: Values, name: str) -> np.ndarray:
+    array = values.read(name)
+    if array.dtype != np.float32:
+        raise ValueError(f"{name} holds {array.dtype.name}, which are no weights: use a file of floating numbers")
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{name} holds numbers that are not finite in float32: its training diverged, or it is damaged"
+        )
+    return array
 
 
 def _shape(values: Values, source: Source) -> Tuple[int, ...]:
@@ -103,11 +116,12 @@ def _shape(values: Values, source: Source) -> Tuple[int, ...]:
 
 def _other_classes(shapes: Dict[str, Tuple[int, ...]], variables: Dict[str, Any]) -> Optional[int]:
     """The classes of the file's head where the model's has another number and is alike in everything else."""
-    for name, shape in shapes.items():
-        ours = tuple(variables[name].shape)
-        if name.startswith(f"{HEAD}/") and shape != ours and len(shape) == len(ours) and shape[:-1] == ours[:-1]:
-            return shape[-1]
-    return None
+    head = {name: shape for name, shape in shapes.items() if name.startswith(f"{HEAD}/") and shape}
+    classes = {shape[-1] for shape in head.values()}
+    alike = all(shape[:-1] == tuple(variables[name].shape)[:-1] for name, shape in head.items())
+    if len(classes) != 1 or not alike or all(shape == tuple(variables[name].shape) for name, shape in head.items()):
+        return None
+    return classes.pop()
 
 
 def _check_sizes(shapes: Dict[str, Tuple[int, ...]], variables: Dict[str, Any]) -> None:

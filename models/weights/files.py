@@ -64,6 +64,8 @@ def find(path: str) -> Found:
 
 
 def _file(path: str) -> Found:
+    if not os.path.isfile(path):
+        raise ValueError(f"{path} is neither a file nor a folder: give {_KNOWN}")
     with open(path, "rb") as file:
         start = file.read(8)
     if path.endswith(".index.json"):

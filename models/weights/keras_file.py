@@ -33,7 +33,7 @@ class KerasFile(Values):
                     self._values[name] = root[layer][weight]
         except (OSError, RuntimeError) as error:
             raise ValueError(f"{path} cannot be read as HDF5: {one_line(error)}") from error
-        except (KeyError, AttributeError) as error:
+        except (KeyError, AttributeError, TypeError) as error:
             raise ValueError(f"{path} is an HDF5 file, but not one of Model.save_weights or Model.save") from error
 
     def read(self, name: str) -> np.ndarray:

@@ -33,7 +33,7 @@ def shards(index: str) -> List[str]:
         with open(index, encoding="utf-8") as file:
             names = sorted(set(json.load(file)["weight_map"].values()))
         paths = [os.path.join(os.path.dirname(index), name) for name in names]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{index} is no index of safetensors files ({one_line(error)})") from error
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing or not paths:

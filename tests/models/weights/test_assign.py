@@ -203,6 +203,31 @@ def test_an_array_of_a_rank_that_cannot_be_converted_is_named(named_model, load)
         load(model, arrays)
 
 
+@pytest.mark.parametrize(
+    "array, message",
+    [
+        (np.ones([4, 4], np.int8), "bert/pooler/dense/kernel holds int8, which are no weights"),
+        (np.ones([4, 4], bool), "bert/pooler/dense/kernel holds bool, which are no weights"),
+        (np.full([4, 4], np.nan, np.float32), "bert/pooler/dense/kernel holds numbers that are not finite"),
+        (np.full([4, 4], 1e300), "bert/pooler/dense/kernel holds numbers that are not finite in float32"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast:RuntimeWarning")
+def test_what_no_weight_can_be_is_refused_and_nothing_is_taken(named_model, random_arrays, load, array, message):
+    model, arrays = named_model(ENCODER), random_arrays(ENCODER)
+    before = {name: np.array(value) for name, value in model.values().items()}
+    with pytest.raises(ValueError, match=message):
+        load(model, {**arrays, "bert/pooler/dense/kernel": array})
+    for name, value in model.values().items():
+        np.testing.assert_array_equal(value, before[name])
+
+
+def test_a_head_whose_parts_differ_in_their_classes_is_damaged_and_not_another_head(named_model, random_arrays, load):
+    shapes = {**ENCODER, **HEAD}
+    with pytest.raises(ValueError, match=r"logits/bias has shape \(12,\) in the file and \(3,\) in the model"):
+        load(named_model(shapes), {**random_arrays(shapes), "logits/bias": np.ones([12], np.float32)})
+
+
 def test_a_file_of_another_model_is_an_error(named_model, random_arrays, load):
     with pytest.raises(ValueError, match=r"nothing in it \(original BERT\) belongs to the model named"):
         load(named_model({"hidden_0/kernel": [2, 2]}), random_arrays(ENCODER))

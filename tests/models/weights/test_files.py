@@ -129,3 +129,16 @@ def test_a_local_path_is_looked_at_without_tensorflow(tmp_path):
         "sys.exit('tensorflow' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files here")
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.safetensors")
+    with pytest.raises(ValueError, match="pipe.safetensors is neither a file nor a folder"):
+        files.find(str(tmp_path / "pipe.safetensors"))
+
+
+def test_an_index_that_nests_without_end_is_refused(tmp_path):
+    (tmp_path / "model.safetensors.index.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="is no index of safetensors files"):
+        files.find(str(tmp_path))
