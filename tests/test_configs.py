@@ -13,7 +13,13 @@ from tpuloop import models
 from tpuloop.commands import assemble
 from tpuloop.commands.config_file import load_config
 from tpuloop.commands.recipe import make_recipe
-from tpuloop.data.sets.registry import DATA_SETS
+from tpuloop.data.arrays import ArraySource
+from tpuloop.data.sets.registry import DATA_SETS, DataSets
+from tpuloop.engine.compiled import build_compiled
+from tpuloop.engine.nested import layers_within
+from tpuloop.engine.optimize import create_weights
+from tpuloop.engine.randomness import StepSeed, seed_random_layers, step_seed
+from tpuloop.engine.step import as_means
 from tpuloop.errors import UsageError
 from tpuloop.optimizers import OPTIMIZERS
 
@@ -196,40 +202,59 @@ def test_bert_fine_tuning(runtimes, tmp_path):
 @pytest.mark.parametrize("name", ["bert_tiny_pydoc", "bert_tiny_docstrings", "resnet18_digits"])
 def test_a_recipe_for_laptops(runtimes, tmp_path, name):
     _, history, changed = small_run(name, runtimes(2), tmp_path)
-    assert sum(changed) > len(changed) / 2
+    # The rate of the first step is 0; in the second, what lies behind a last gamma of 0 has no gradient yet.
+    assert all(changed) or "resnet" in name and sum(changed) > len(changed) / 4
 
 
 # 53 convolutions and a dense layer; 12 layers of six dense products and two of attention, and four of the heads. Each
-# forward, and in the gradients of both its factors. (That of the picture is there too, which XLA drops later.)
-RESNET50 = {" convolution(": 3 * 53, " dot(": 3}
-BERT_BASE = {" convolution(": 0, " dot(": 3 * (12 * 8 + 4)}
+# forward, and in the gradients of both its factors. (That of the picture is there too, which XLA drops later.) And the
+# product of one-hot segments with their table, of which only the table has a gradient.
+PRODUCTS = {
+    "resnet50_imagenet:lars": {" convolution(": 3 * 53, " dot(": 3},
+    "bert_base_pretrain:lamb-128": {" convolution(": 0, " dot(": 3 * (12 * 8 + 4) + 2},
+}
+SHAPES = {
+    "resnet50_imagenet:lars": {"input_shape": (224, 224, 3), "num_classes": 1000},
+    "bert_base_pretrain:lamb-128": {
+        "vocab_size": 30522,
+        "sequence_length": 128,
+        "max_predictions": 20,
+        "task": "pretraining",
+    },
+}
+
+
+def batch_for(model, shape):
+    if "input_shape" in shape:
+        return tf.zeros([8, *shape["input_shape"]], tf.bfloat16), tf.zeros([8], tf.int64)
+    places = [8, shape["max_predictions"]]
+    features = {name: tf.zeros([8, shape["sequence_length"]], tf.int32) for name in model.input_names}
+    labels = {"masked_lm_ids": tf.zeros(places, tf.int32), "masked_lm_weights": tf.ones(places)}
+    where = {"masked_lm_positions": tf.zeros(places, tf.int32), "next_sentence_labels": tf.zeros([8], tf.int32)}
+    return {**features, **labels, **where}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, products", [("resnet50_imagenet", RESNET50), ("bert_base_pretrain", BERT_BASE)])
-def test_the_large_ones_become_one_xla_program_at_their_full_size(name, products):
-    arguments = {
-        "resnet50_imagenet": {"input_shape": (224, 224, 3), "num_classes": 1000},
-        "bert_base_pretrain": {
-            "vocab_size": 30522,
-            "sequence_length": 128,
-            "max_predictions": 20,
-            "task": "pretraining",
-        },
-    }[name]
+@pytest.mark.parametrize("name", sorted(PRODUCTS))
+def test_a_training_step_of_the_large_ones_is_one_xla_program_at_its_full_size(runtimes, name):
     recipe = make_recipe(load_config(name))
     assemble.prepare(recipe)
-    given = {key: value for key, value in recipe.model.items() if key != "name"}
-    model = models.REGISTRY[recipe.model["name"]].builder()(**given, **arguments)
+    data = DataSets(train=ArraySource(np.zeros([8])), model_arguments=SHAPES[name])
+    network = assemble.build_model(recipe, data, runtimes(1))
+    loop = assemble.make_loop(recipe, network, runtimes(1), workdir=None)
+    create_weights(network.model.optimizer, network.model.trainable_variables)
+    seed_random_layers(layers_within(loop))
+    batch = batch_for(network.model, SHAPES[name])
+    if network.task is None:
+        build_compiled(
+            network.model, *tf.nest.map_structure(lambda part: tf.TensorSpec(part.shape, part.dtype), batch), None
+        )
 
     @tf.function(jit_compile=True)
-    def gradients(x):
-        with tf.GradientTape() as tape:
-            outputs = tf.nest.flatten(model(x, training=True))
-            loss = tf.add_n([tf.reduce_sum(tf.nn.log_softmax(output)[..., 0]) for output in outputs])
-        return tape.gradient(loss, model.trainable_variables)
+    def step(batch):
+        with step_seed(StepSeed.of(0, tf.constant(3, tf.int64), tf.constant(0))):
+            return {name: mean.sums() for name, mean in as_means(loop.train_step(batch)).items() if name != "loss"}
 
-    x = tf.nest.map_structure(lambda part: tf.zeros([8, *part.shape[1:]], part.dtype), model.input)
-    hlo = gradients.experimental_get_compiler_ir(x)(stage="hlo")
-    assert {product: hlo.count(product) for product in products} == products
+    hlo = step.experimental_get_compiler_ir(batch)(stage="hlo")
+    assert {product: hlo.count(product) for product in PRODUCTS[name]} == PRODUCTS[name]
     assert "bf16[8," in hlo and "f64[" not in hlo

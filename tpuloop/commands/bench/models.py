@@ -37,19 +37,14 @@ def run() -> int:
     from tpuloop.commands.bench.matmul_peak import matmul_peak
     from tpuloop.commands.bench.model_race import bert_race, resnet_race
 
-    results = {
-        "machine": measured_on,
-        "matmul_flops_per_second": matmul_peak(),
-        "races": [
-            bert_race(
-                models,
-                name=FLAGS.bert,
-                sequences=FLAGS.sequences,
-                length=FLAGS.sequence_length,
-                repeats=FLAGS.repeats,
-            ),
-            resnet_race(models, images=FLAGS.images, size=FLAGS.image_size, repeats=FLAGS.repeats),
-        ],
-    }
+    before = matmul_peak()
+    races = [
+        bert_race(
+            models, name=FLAGS.bert, sequences=FLAGS.sequences, length=FLAGS.sequence_length, repeats=FLAGS.repeats
+        ),
+        resnet_race(models, images=FLAGS.images, size=FLAGS.image_size, repeats=FLAGS.repeats),
+    ]
+    # A machine that others slow down for a while has its peak at one of the two times.
+    results = {"machine": measured_on, "matmul_flops_per_second": max(before, matmul_peak()), "races": races}
     print(json.dumps(results) if FLAGS.json else report(results))
     return 0
