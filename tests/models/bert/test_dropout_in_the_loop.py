@@ -4,6 +4,7 @@ import itertools
 import shutil
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tpuloop.models.bert import attention, bert
 from tpuloop.models.bert import dropout as dropout_module
@@ -40,12 +41,13 @@ def fit(loop, steps):
     loop.fit((x, numbers.randint(0, 3, [8])), batch_size=4, steps=steps)
 
 
-def test_a_resumed_run_is_the_unbroken_one_to_the_bit(runtimes, tmp_path):
-    whole = process(runtimes(2), workdir=tmp_path)
+@pytest.mark.parametrize("replicas", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_resumed_run_is_the_unbroken_one_to_the_bit(runtimes, tmp_path, replicas):
+    whole = process(runtimes(replicas), workdir=tmp_path)
     fit(whole, 4)
     (last,) = tmp_path.rglob("step-00000004")
     shutil.rmtree(last)  # As if the run had ended before it was saved.
-    resumed = process(runtimes(2), workdir=tmp_path, start=5)
+    resumed = process(runtimes(replicas), workdir=tmp_path, start=5)
     assert resumed.restore() == 2
     fit(resumed, 4)
     for found, expected in zip(resumed.model.variables, whole.model.variables):
