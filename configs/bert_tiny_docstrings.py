@@ -1,6 +1,6 @@
 """BERT-tiny told to which package of the standard library a docstring belongs: fine-tuning, for any machine.
 
-Reaches a held-out accuracy of about 0.7 (0.17 for always naming the most frequent package) in a minute on two cores.
+Reaches a held-out accuracy of about 0.82 (0.17 for always naming the most frequent package) in a minute on two cores.
 Meant to start from the weights of the recipe bert_tiny_pydoc, whose vocabulary it shares:
 --init_from=FOLDER of that run.
 """

@@ -21,7 +21,7 @@ def get_config() -> ConfigDict:
                 "schedule": {"name": "cosine", "warmup_steps": 50},
             },
             "loss": {"label_smoothing": 0.1},
-            "steps": 300,
+            "steps": 400,
             "global_batch": 64,
             "eval_every": 100,
             "seed": 0,

@@ -117,3 +117,7 @@ subprocess.run(command, check=True)
     _, done = _run(script)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "(10, 4) (10,) 70"
+
+
+def test_nothing_was_left_to_be_filled_in():
+    assert "@@" not in _readme() and "TODO" not in _readme()

@@ -25,7 +25,11 @@ def recomputed(function: Callable[..., tf.Tensor], changing: int) -> Callable[..
             with tf.GradientTape() as tape:
                 tape.watch(sources)
                 result = function(*again)
-            found = iter(tape.gradient(result, sources, upstream))
+            first, *others = tape.gradient(result, sources, upstream)
+            # What goes further back waits for the gradients of the weights: a compiler that put them off would keep
+            # all that was computed again for them.
+            waiting = first + tf.cast(tf.add_n([tf.cast(_zero_after(x), tf.float32) for x in others]), first.dtype)
+            found = iter([waiting, *others])
             return [next(found) if x.dtype.is_floating else None for x in again]
 
         return function(*arguments), gradient
