@@ -99,11 +99,25 @@ def test_what_the_task_lacks_is_named_before_anything_is_compiled(runtimes):
     check((data, np.zeros(8)))
     with pytest.raises(DataError, match="the data has no 'masked_lm_weights', which its task compares outputs with"):
         check({name: data[name] for name in ("input_ids", "masked_lm_ids")})
-    with pytest.raises(DataError, match="x has the features masked_lm_ids, .* takes input_ids"):
+    with pytest.raises(DataError, match="has no 'input_ids', which the model .* name the task that the data is for"):
         check({"masked_lm_ids": data["masked_lm_ids"]})
     with pytest.raises(DataError, match="its features have no names"):
         check(data["input_ids"])
+    masked, places = {**data, "input_mask": np.ones([8, LENGTH], np.int32)}, np.zeros(8, np.int32)
+    check((masked, {"start": places, "end": places[:, None]}), TASKS["span"])
     with pytest.raises(DataError, match="the data has no labels"):
-        check(data, TASKS["span"])
+        check(masked, TASKS["span"])
+    with pytest.raises(DataError, match="its labels are start, stop, and its task takes start, end"):
+        check((masked, {"start": places, "stop": places}), TASKS["span"])
+    with pytest.raises(DataError, match="its labels are an array, and its task takes start, end"):
+        check((masked, places), TASKS["span"])
+    with pytest.raises(
+        DataError, match=r"the labels 'end' of an example have the shape \(2,\), .* one for each example"
+    ):
+        check((masked, {"start": places, "end": np.zeros([8, 2], np.int32)}), TASKS["span"])
+    # The outputs of this model would be tags of two tokens.
+    check((masked, np.zeros([8, PLACES], np.int32)), TASKS["tagging"])
+    with pytest.raises(DataError, match=r"the labels 'y' of an example have the shape \(\), .* one for each token"):
+        check((masked, places), TASKS["tagging"])
     with pytest.raises(DataError, match=r"input_ids.*\(3\), and the model .* takes \(5\)"):
         check({**data, "input_ids": data["input_ids"][:, :3]})

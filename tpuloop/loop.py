@@ -484,7 +484,9 @@ class TrainLoop(tf.Module):
     def agree_on_statistics(self) -> None:
         """Gives every replica the mean of moving statistics, as a restart would: before an evaluation and a save."""
         if self.runtime.replicas > 1:
-            agree(self.variables)
+            held = {id(variable): variable for layer in layers_within(self) for variable in layer.variables}
+            averages = [] if self.weight_averages is None else self.weight_averages.values
+            agree([*held.values(), *averages])
 
     def iterator(self, feed: Feed) -> Any:
         """An iterator over the feed, as the loop's steps take its batches."""

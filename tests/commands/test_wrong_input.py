@@ -120,7 +120,7 @@ WRONG_TRAINING = [
     (["--config.steps"], "--config.steps has no value: give --config.steps=VALUE"),
     (["--config.steps=many"], "steps must be an integer of at least 1; it is 'many'"),
     # Names.
-    (["--model=mpl"], "model 'mpl' is unknown: use one of mlp; did you mean 'mlp'?"),
+    (["--model=mpl"], "resnet34, resnet50; did you mean 'mlp'?"),
     (["--model="], "model must be a mapping with a name"),
     (["--model=:net"], "model ':net': '' is no module's name; give package.module:function"),
     (["--model=not_there:net"], "the module cannot be imported: No module named 'not_there'"),

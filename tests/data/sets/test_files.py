@@ -91,7 +91,8 @@ def test_bert(files, flip_byte):
         bert(path=pattern)
     data = bert(path=pattern, on_bad_record="skip", vocab_size=100)
     assert data.description == "5 sequences to train on, none held out"
-    assert data.model_arguments == {"vocab_size": 100, "sequence_length": 6}
+    sizes = {"vocab_size": 100, "sequence_length": 6, "max_predictions": 2}
+    assert data.model_arguments == {**sizes, "task": "pretraining"}
     (batch,) = data.train.one_pass(batch_size=5)
     assert batch["input_ids"][:, 0].numpy().tolist() == [0, 1, 3, 4, 5]
     assert batch["next_sentence_labels"].dtype == tf.int32

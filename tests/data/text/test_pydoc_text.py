@@ -45,7 +45,8 @@ def data():
 
 
 def test_what_the_data_set_holds(data):
-    assert dict(data.model_arguments) == {"vocab_size": 1000, "sequence_length": 64}
+    sizes = {"vocab_size": 1000, "sequence_length": 64, "max_predictions": 10}
+    assert dict(data.model_arguments) == {**sizes, "task": "masked_lm"}
     assert data.description == (
         f"{data.train.size:,} sequences to train on, {data.evaluation.size:,} held out, 1,000 tokens in the vocabulary"
     )
