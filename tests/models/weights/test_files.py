@@ -131,7 +131,6 @@ def test_a_local_path_is_looked_at_without_tensorflow(tmp_path):
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no such files here")
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.safetensors")
     with pytest.raises(ValueError, match="pipe.safetensors is neither a file nor a folder"):

@@ -45,7 +45,7 @@ def pydoc(
     if masking not in ("each_epoch", "static"):
         raise UsageError(f"masking={masking!r}: give 'each_epoch' or 'static'")
     train, held_out = pydoc_text.split(pydoc_text.passages())
-    words = vocabulary(vocab_size=vocab_size, lower_case=lower_case)
+    words = WordPiece.trained(train, vocab_size=vocab_size, lower_case=lower_case)
     layout = Layout(sequence_length, words.special)
     how = masks.Masking(
         vocab_size=words.vocab_size,
